@@ -32,8 +32,8 @@ std::optional<Shape> GroupedOptimizer<AdafactorOptions>::state_shape(const Tenso
 template <>
 void GroupedOptimizer<AdafactorOptions>::step() {
   const NoGrad no_grad;
-  each_change([&](Slot& slot, std::size_t group, std::vector<Change>& changes) {
-    const AdafactorOptions& o = options(group);
+  each_change([&](Slot& slot, std::vector<Change>& changes) {
+    const AdafactorOptions& o = options(slot.group);
     Tensor& p = slot.parameter;
     if (p.numel() == 0) return;
     const Tensor g = o.maximize() ? -p.grad() : p.grad(), squares = square(g);

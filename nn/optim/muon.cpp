@@ -52,11 +52,11 @@ void GroupedOptimizer<MuonOptions>::step() {
   const Autocast off(float32);
   FusedStep<kernels::AdamStep> adamw;
   adamw.reserve(parameter_count());
-  std::vector<std::pair<Slot*, std::size_t>> others;
+  std::vector<Slot*> others;
   others.reserve(parameter_count());
-  each_change([&](Slot& slot, std::size_t group, std::vector<Change>& changes) {
-    const MuonOptions& o = options(group);
-    if (o.adamw()) return others.emplace_back(&slot, group), void();
+  each_change([&](Slot& slot, std::vector<Change>& changes) {
+    const MuonOptions& o = options(slot.group);
+    if (o.adamw()) return others.push_back(&slot);
     Tensor& p = slot.parameter;
     check_matrix(slot.name, p);
     if (p.numel() == 0) return;
@@ -70,9 +70,9 @@ void GroupedOptimizer<MuonOptions>::step() {
     changes.push_back({slot.state[0], m});
     changes.push_back({p, p * (1 - o.lr() * o.weight_decay()) - update * (o.lr() * factor)});
   });
-  for (const auto& [slot, group] : others) {
+  for (Slot* slot : others) {
     const kernels::StepCount count{slot->steps, slot->is_new, &slot->scalar};
-    const MuonOptions& o = options(group);
+    const MuonOptions& o = options(slot->group);
     adamw.add(slot->parameter, slot->parameter.grad(), slot->state + 1, kernels::AdamStep(adamw_of(o), true, count), 0,
               slot->parameter.numel(), o.maximize() ? -1 : 1);
   }

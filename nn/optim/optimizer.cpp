@@ -67,35 +67,26 @@ StateDict checked_parameters(const char* op, const Parameters& parameters, const
 void Optimizer::add(const Parameters& parameters) {
   if (parameters.named().empty()) check::fail(op_, "group ", groups(), " has no parameters: there is nothing to train");
   StateDict before;
-  for (const auto& group : slots_)
-    for (const Slot& slot : group) before.emplace_back(slot.name, slot.parameter);
-  std::vector<Slot> group;
-  for (auto& [name, p] : checked_parameters(op_, parameters, before)) {
-    Slot slot;
-    slot.name = name;
-    slot.parameter = p;
-    group.push_back(std::move(slot));
-  }
-  slots_.push_back(std::move(group));
+  for (const Slot& slot : slots_) before.emplace_back(slot.name, slot.parameter);
+  std::vector<Slot> slots = slots_;
+  for (const auto& [name, p] : checked_parameters(op_, parameters, before)) slots.push_back(Slot{groups(), name, p});
+  slots_ = std::move(slots);
 }
 
 void Optimizer::zero_grad() {
-  for (auto& group : slots_)
-    for (Slot& slot : group) slot.parameter.zero_grad();
+  for (Slot& slot : slots_) slot.parameter.zero_grad();
 }
 
 std::vector<Tensor> Optimizer::trained() const {
   std::vector<Tensor> all;
-  for (const auto& group : slots_)
-    for (const Slot& slot : group)
-      if (slot.parameter.requires_grad()) all.push_back(slot.parameter);
+  for (const Slot& slot : slots_)
+    if (slot.parameter.requires_grad()) all.push_back(slot.parameter);
   return all;
 }
 
 std::string Optimizer::nonfinite_gradient() const {
-  for (const auto& group : slots_)
-    for (const Slot& slot : group)
-      if (has_step(slot.parameter) && !all_finite(slot.parameter.grad())) return slot.name;
+  for (const Slot& slot : slots_)
+    if (has_step(slot.parameter) && !all_finite(slot.parameter.grad())) return slot.name;
   return {};
 }
 
@@ -113,19 +104,6 @@ Optimizer::Optimizer(const char* op) : op_(op) {}
 
 Optimizer::~Optimizer() = default;
 
-void Optimizer::each_with_gradient(const void* f, void (*call)(const void* f, Slot& slot, std::size_t group)) {
-  std::vector<StateSpec> specs;
-  for (std::size_t group = 0; group < slots_.size(); ++group) {
-    specs.push_back(state_spec(group));
-    for (const Slot& slot : slots_[group]) check_step(slot, specs.back());
-  }
-  std::vector<Tensor> made = new_states(specs);
-  auto next = made.begin();
-  for (std::size_t group = 0; group < slots_.size(); ++group)
-    for (Slot& slot : slots_[group])
-      if (begin_step(slot, specs[group], next)) call(f, slot, group);
-}
-
 void Optimizer::step(ErrorIfNonfinite nonfinite) {
   if (nonfinite == ErrorIfNonfinite::yes)
     if (const std::string name = nonfinite_gradient(); !name.empty())
@@ -137,9 +115,7 @@ void Optimizer::step(ErrorIfNonfinite nonfinite) {
 void Optimizer::step(const Tensor& parameter) {
   if (world_) check::fail(op_, "its averages are divided among the ranks: all parameters must take a step together");
   const auto mine = [&](const Slot& slot) { return slot.parameter.impl() == parameter.impl(); };
-  if (!parameter.defined() || std::none_of(slots_.begin(), slots_.end(), [&](const auto& group) {
-        return std::any_of(group.begin(), group.end(), mine);
-      }))
+  if (!parameter.defined() || std::none_of(slots_.begin(), slots_.end(), mine))
     check::fail(op_, "the parameter of step() is not one of the optimiser's");
   struct Only {
     const void*& only;
@@ -150,10 +126,7 @@ void Optimizer::step(const Tensor& parameter) {
 }
 
 bool Optimizer::has_stepped() const {
-  for (const auto& group : slots_)
-    for (const Slot& slot : group)
-      if (slot.steps > 0) return true;
-  return false;
+  return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.steps > 0; });
 }
 
 // Whether the options and the parameter need states[k].
@@ -183,9 +156,8 @@ template <class Slots>
 void warn_without_gradient(const char* op, const Slots& slots) {
   static std::atomic<bool> said{false};
   if (said.load(std::memory_order_relaxed)) return;
-  for (const auto& group : slots)
-    for (const auto& slot : group)
-      if (has_step(slot.parameter) || steps_in_backward(slot.parameter)) return;
+  for (const auto& slot : slots)
+    if (has_step(slot.parameter) || steps_in_backward(slot.parameter)) return;
   if (said.exchange(true)) return;
   std::fprintf(stderr,
                "[%s] step() changes nothing: no parameter has a gradient. Call backward() on a loss that was computed "
@@ -195,32 +167,39 @@ void warn_without_gradient(const char* op, const Slots& slots) {
 
 }  // namespace
 
-std::vector<Tensor> Optimizer::new_states(const std::vector<StateSpec>& specs) const {
+void Optimizer::each_with_gradient(const void* f, void (*call)(const void* f, Slot& slot)) {
+  std::vector<StateSpec> specs;
+  for (std::size_t group = 0; group < groups(); ++group) specs.push_back(state_spec(group));
+  for (const Slot& slot : slots_) check_step(slot, specs[slot.group]);
   dist::warn_if_apart();
   warn_without_gradient(op_, slots_);
-  std::vector<Tensor> made;
-  for (std::size_t group = 0; group < slots_.size(); ++group)
-    for (const Slot& slot : slots_[group])
-      for (int k = 0; k < StateSpec::max_states; ++k)
-        if (needs(slot, specs[group], k) && !slot.state[k].defined() && takes_step(slot))
-          made.push_back(
-              zeros(world_ ? Shape{part_of(slot).size} : *state_shape(slot.parameter, k), slot.parameter.dtype()));
-  return made;
+  struct Ready {
+    Slot& slot;
+    Tensor state[StateSpec::max_states];  // those that this step needs for the first time
+  };
+  std::vector<Ready> all;
+  all.reserve(slots_.size());
+  for (Slot& slot : slots_) {
+    if (!takes_step(slot)) continue;
+    Ready& ready = all.emplace_back(Ready{slot, {}});
+    for (int k = 0; k < StateSpec::max_states; ++k)
+      if (needs(slot, specs[slot.group], k) && !slot.state[k].defined())
+        ready.state[k] =
+            zeros(world_ ? Shape{part_of(slot).size} : *state_shape(slot.parameter, k), slot.parameter.dtype());
+  }
+  for (auto& [slot, state] : all) {
+    slot.is_new = false;
+    for (int k = 0; k < StateSpec::max_states; ++k)
+      if (state[k].defined()) {
+        slot.state[k] = std::move(state[k]);
+        slot.is_new = true;
+      }
+    ++slot.steps;
+    call(f, slot);
+  }
 }
 
-bool Optimizer::begin_step(Slot& slot, const StateSpec& spec, std::vector<Tensor>::iterator& next) noexcept {
-  if (!takes_step(slot)) return false;
-  slot.is_new = false;
-  for (int k = 0; k < StateSpec::max_states; ++k)
-    if (needs(slot, spec, k) && !slot.state[k].defined()) {
-      slot.state[k] = std::move(*next++);
-      slot.is_new = true;
-    }
-  ++slot.steps;
-  return true;
-}
-
-void Optimizer::each_change(const std::function<void(Slot&, std::size_t, std::vector<Change>&)>& f) {
+void Optimizer::each_change(const std::function<void(Slot&, std::vector<Change>&)>& f) {
   std::vector<Slot*> begun;
   std::vector<Change> changes;
   begun.reserve(parameter_count());
@@ -231,20 +210,14 @@ void Optimizer::each_change(const std::function<void(Slot&, std::size_t, std::ve
       for (Tensor& state : slot->state) state = Tensor();
     }
   });
-  each_with_gradient([&](Slot& slot, std::size_t group) {
+  each_with_gradient([&](Slot& slot) {
     begun.push_back(&slot);
-    f(slot, group, changes);
+    f(slot, changes);
   });
   for (Change& c : changes) {
     c.to.before_write("step");
     std::memcpy(c.to.fresh<void>(), c.value.raw(), static_cast<std::size_t>(c.to.numel()) * size_of(c.to.dtype()));
   }
-}
-
-std::size_t Optimizer::parameter_count() const {
-  std::size_t n = 0;
-  for (const auto& group : slots_) n += group.size();
-  return n;
 }
 
 // ---- state --------------------------------------------------------------------------------------------------------
@@ -262,11 +235,13 @@ std::string option_name(const char* option, std::size_t group) {
 
 StateDict Optimizer::state_dict() const {
   StateDict state;
+  auto next = slots_.begin();
   for (std::size_t group = 0; group < groups(); ++group) {
     const StateSpec spec = state_spec(group);
     for (const Option& o : option_list(group))
       state.emplace_back(option_name(o.name, group), full({}, o.value, float64));
-    for (const Slot& slot : slots_[group]) {
+    for (; next != slots_.end() && next->group == group; ++next) {
+      const Slot& slot = *next;
       if (slot.steps == 0) continue;
       state.emplace_back(slot.name + ".step", full({}, slot.steps, int64));
       if (spec.scalar) state.emplace_back(slot.name + '.' + spec.scalar, full({}, slot.scalar, float64));
@@ -286,7 +261,8 @@ void Optimizer::load_state_dict(const StateDict& state) {
   const std::unordered_map<std::string, Tensor> given(state.begin(), state.end());
   StateDict mine;
   std::vector<std::vector<Option>> options;
-  std::vector<std::vector<Slot>> loaded = slots_;
+  std::vector<Slot> loaded = slots_;
+  auto next = loaded.begin();
   struct Counts {
     Slot* slot;
     Tensor steps, scalar;
@@ -300,7 +276,8 @@ void Optimizer::load_state_dict(const StateDict& state) {
       if (at != given.end() && at->second.defined() && at->second.numel() == 1) o.value = at->second.to(float64).item();
     }
     const StateSpec spec = state_spec_under(options.back());
-    for (Slot& slot : loaded[group]) {
+    for (; next != loaded.end() && next->group == group; ++next) {
+      Slot& slot = *next;
       slot.steps = 0;
       slot.scalar = 1;
       for (Tensor& s : slot.state) s = Tensor();
@@ -328,10 +305,9 @@ void Optimizer::load_state_dict(const StateDict& state) {
     c.slot->steps = c.steps.item<std::int64_t>();
     c.slot->scalar = c.scalar.item();
   }
-  for (auto& group : loaded)
-    for (Slot& slot : group)
-      for (Tensor& s : slot.state)
-        if (s.defined()) s = cut(slot, s);
+  for (Slot& slot : loaded)
+    for (Tensor& s : slot.state)
+      if (s.defined()) s = cut(slot, s);
   for (std::size_t group = 0; group < groups(); ++group) set_options(group, options[group]);
   slots_ = std::move(loaded);
 }

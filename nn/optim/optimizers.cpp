@@ -299,11 +299,12 @@ void GroupedOptimizer<Options>::step() {
   const NoGrad no_grad;
   FusedStep<decltype(Definition<Options>::step(options(), {}))> fused;
   fused.reserve(parameter_count());
-  each_with_gradient([&](Slot& slot, std::size_t group) {
+  each_with_gradient([&](Slot& slot) {
     const kernels::StepCount count{slot.steps, slot.is_new, &slot.scalar};
     const Part part = part_of(slot);
-    fused.add(slot.parameter, slot.parameter.grad(), slot.state, Definition<Options>::step(options(group), count),
-              part.begin, part.size, options(group).maximize() ? -1 : 1);
+    const Options& o = options(slot.group);
+    fused.add(slot.parameter, slot.parameter.grad(), slot.state, Definition<Options>::step(o, count), part.begin,
+              part.size, o.maximize() ? -1 : 1);
   });
   fused.run();
   exchange_parameters();

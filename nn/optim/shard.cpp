@@ -71,17 +71,15 @@ Optimizer::Part Optimizer::part_of(const Slot& slot) const {
 
 void Optimizer::shard(dist::World& world) {
   if (world_) check::fail(op_, "its averages are divided among the ranks already");
-  for (const auto& group : slots_)
-    for (const Slot& slot : group)
-      for (int k = 0; k < StateSpec::max_states; ++k)
-        if (const auto shape = state_shape(slot.parameter, k); !shape || *shape != slot.parameter.shape())
-          check::fail(op_, "its averages have other shapes than the parameters: they can't be divided among the ranks");
+  for (const Slot& slot : slots_)
+    for (int k = 0; k < StateSpec::max_states; ++k)
+      if (const auto shape = state_shape(slot.parameter, k); !shape || *shape != slot.parameter.shape())
+        check::fail(op_, "its averages have other shapes than the parameters: they can't be divided among the ranks");
   if (world.size() == 1) return;
   world_ = &world;
-  for (auto& group : slots_)
-    for (Slot& slot : group)
-      for (Tensor& s : slot.state)
-        if (s.defined()) s = cut(slot, s);
+  for (Slot& slot : slots_)
+    for (Tensor& s : slot.state)
+      if (s.defined()) s = cut(slot, s);
 }
 
 // This rank's part of an average, [part].
@@ -106,9 +104,8 @@ Tensor Optimizer::whole(const Slot& slot, const Tensor& part) const {
 void Optimizer::exchange_parameters() {
   if (!world_) return;
   Exchange exchange(*world_);
-  for (auto& group : slots_)
-    for (Slot& slot : group)
-      if (slot.parameter.requires_grad() && slot.parameter.has_grad()) exchange.add(slot.parameter);
+  for (const Slot& slot : slots_)
+    if (slot.parameter.requires_grad() && slot.parameter.has_grad()) exchange.add(slot.parameter);
   exchange.run();
 }
 

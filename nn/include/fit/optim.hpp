@@ -100,7 +100,7 @@ class Optimizer {
   std::string nonfinite_gradient() const;
 
   /// The number of parameter groups.
-  std::size_t groups() const { return slots_.size(); }
+  std::size_t groups() const { return slots_.empty() ? 0 : slots_.back().group + 1; }
   /// The learning rate of a group.
   virtual double lr(std::size_t group = 0) const = 0;
   /// Sets the learning rate of a group.
@@ -134,6 +134,7 @@ class Optimizer {
  protected:
   /// A parameter and its state.
   struct Slot {
+    std::size_t group;
     std::string name;
     Tensor parameter;
     std::int64_t steps = 0;
@@ -156,22 +157,21 @@ class Optimizer {
   virtual std::optional<Shape> state_shape(const Tensor& parameter, int k) const;
   /// Sets a group's options, in the order of option_list().
   virtual void set_options(std::size_t group, const std::vector<Option>& options) = 0;
-  /// Calls f(slot, group) for every parameter with a gradient, after counting its step and creating its states. All
-  /// checks and allocations come first, and f must not throw: so a step is complete or does nothing.
+  /// Calls f(slot) for every parameter with a gradient, after counting its step and creating its states. All checks and
+  /// allocations come first, and f must not throw: so a step is complete or does nothing.
   template <class F>
   void each_with_gradient(const F& f) {
-    each_with_gradient(
-        &f, [](const void* body, Slot& slot, std::size_t group) { (*static_cast<const F*>(body))(slot, group); });
+    each_with_gradient(&f, [](const void* body, Slot& slot) { (*static_cast<const F*>(body))(slot); });
   }
-  void each_with_gradient(const void* f, void (*call)(const void* f, Slot& slot, std::size_t group));
+  void each_with_gradient(const void* f, void (*call)(const void* f, Slot& slot));
   /// A new value of a parameter or a state.
   struct Change {
     Tensor to, value;
   };
-  /// For a formula that consists of operations. f(slot, group, changes) computes new values, and may throw. They are
-  /// written when all are there. So a step is complete or does nothing.
-  void each_change(const std::function<void(Slot&, std::size_t, std::vector<Change>&)>& f);
-  std::size_t parameter_count() const;
+  /// For a formula that consists of operations. f(slot, changes) computes new values, and may throw. They are written
+  /// when all are there. So a step is complete or does nothing.
+  void each_change(const std::function<void(Slot&, std::vector<Change>&)>& f);
+  std::size_t parameter_count() const { return slots_.size(); }
   /// The range of a parameter's elements for which this rank keeps averages.
   struct Part {
     std::int64_t begin, size;
@@ -186,15 +186,12 @@ class Optimizer {
   bool has_stepped() const;
   bool takes_step(const Slot& slot) const;
   void check_step(const Slot& slot, const StateSpec& spec) const;
-  /// Creates the states that this step needs for the first time, in the order of begin_step().
-  std::vector<Tensor> new_states(const std::vector<StateSpec>& specs) const;
-  bool begin_step(Slot& slot, const StateSpec& spec, std::vector<Tensor>::iterator& next) noexcept;
   bool needs(const Slot& slot, const StateSpec& spec, int k) const;
   Tensor cut(const Slot& slot, const Tensor& whole) const;
   Tensor whole(const Slot& slot, const Tensor& part) const;
 
   const char* op_;
-  std::vector<std::vector<Slot>> slots_;
+  std::vector<Slot> slots_;          // in the order of their groups; no group is empty
   dist::World* world_ = nullptr;     // null: not sharded
   const void* only_ = nullptr;       // the parameter of step(parameter); null: all
   std::vector<double> initial_lrs_;  // the rates before the first schedule
