@@ -20,15 +20,6 @@ Tensor moved_to(const Tensor& average, const Tensor& x, double share) { return a
 
 }  // namespace
 
-// Row and column means for parameters with two axes or more, else one value for each element.
-template <>
-std::optional<Shape> GroupedOptimizer<AdafactorOptions>::state_shape(const Tensor& parameter, int k) const {
-  const Shape& shape = parameter.shape();
-  if ((k == variance) != (shape.rank() < 2)) return std::nullopt;
-  if (k == variance) return shape;
-  return shape.with(shape.rank() - (k == row_var ? 1 : 2), 1);  // does not allocate: callers are noexcept
-}
-
 template <>
 void GroupedOptimizer<AdafactorOptions>::step() {
   const NoGrad no_grad;

@@ -94,8 +94,6 @@ void Optimizer::set_lr(double lr) {
   for (std::size_t group = 0; group < groups(); ++group) set_lr(group, lr);
 }
 
-std::optional<Shape> Optimizer::state_shape(const Tensor& parameter, int) const { return parameter.shape(); }
-
 bool Optimizer::takes_step(const Slot& slot) const {
   return (!only_ || slot.parameter.impl() == only_) && has_step(slot.parameter);
 }
@@ -169,7 +167,7 @@ void warn_without_gradient(const char* op, const Slots& slots) {
 
 void Optimizer::each_with_gradient(const void* f, void (*call)(const void* f, Slot& slot)) {
   std::vector<StateSpec> specs;
-  for (std::size_t group = 0; group < groups(); ++group) specs.push_back(state_spec(group));
+  for (std::size_t group = 0; group < groups(); ++group) specs.push_back(state_spec(option_list(group)));
   for (const Slot& slot : slots_) check_step(slot, specs[slot.group]);
   dist::warn_if_apart();
   warn_without_gradient(op_, slots_);
@@ -237,9 +235,9 @@ StateDict Optimizer::state_dict() const {
   StateDict state;
   auto next = slots_.begin();
   for (std::size_t group = 0; group < groups(); ++group) {
-    const StateSpec spec = state_spec(group);
-    for (const Option& o : option_list(group))
-      state.emplace_back(option_name(o.name, group), full({}, o.value, float64));
+    const std::vector<Option> options = option_list(group);
+    const StateSpec spec = state_spec(options);
+    for (const Option& o : options) state.emplace_back(option_name(o.name, group), full({}, o.value, float64));
     for (; next != slots_.end() && next->group == group; ++next) {
       const Slot& slot = *next;
       if (slot.steps == 0) continue;
@@ -275,7 +273,7 @@ void Optimizer::load_state_dict(const StateDict& state) {
       if (at != given.end() || name == option_name("lr", group)) mine.emplace_back(name, zeros({}, float64));
       if (at != given.end() && at->second.defined() && at->second.numel() == 1) o.value = at->second.to(float64).item();
     }
-    const StateSpec spec = state_spec_under(options.back());
+    const StateSpec spec = state_spec(options.back());
     for (; next != loaded.end() && next->group == group; ++next) {
       Slot& slot = *next;
       slot.steps = 0;

@@ -40,18 +40,26 @@ Listed<O> listed(const char* name, double (*get)(const O&), void (*set)(O&, doub
     for (const Listed<O>& option : {__VA_ARGS__}) f(option); \
   }
 
-// The defaults of a definition. Step: the formula, or what says which states there are.
-template <class Options, class Step>
+template <class Options>
+struct Definition;
+
+// The defaults of a definition. Step: the formula; void if it is no kernel.
+template <class Options, class Step = void>
 struct DefinitionBase {
   using O = Options;
   static constexpr const char* scalar = nullptr;  // of StepCount: its name in files
   static void check_together(const O&) {}
   static void check_parameter(const O&, const std::string& /*name*/, const Tensor&) {}
   static Step step(const O& o, const kernels::StepCount& count) { return Step(o, count); }
+  // Bit k: states[k] is needed.
+  static unsigned needed(const O& o) {
+    double scalar = 1;
+    kernels::StepCount first;
+    first.scalar = &scalar;
+    return Definition<O>::step(o, first).states();
+  }
+  static std::optional<Shape> state_shape(const Tensor& parameter, int /*k*/) { return parameter.shape(); }
 };
-
-template <class Options>
-struct Definition;
 
 template <>
 struct Definition<SGDOptions> : DefinitionBase<SGDOptions, kernels::SgdStep> {
@@ -130,12 +138,8 @@ struct Definition<AdadeltaOptions> : DefinitionBase<AdadeltaOptions, kernels::Ad
 };
 
 // Adafactor's step is not a kernel (see adafactor.cpp).
-struct AdafactorStates {
-  AdafactorStates(const AdafactorOptions&, const kernels::StepCount&) {}
-  unsigned states() const { return 7; }
-};
 template <>
-struct Definition<AdafactorOptions> : DefinitionBase<AdafactorOptions, AdafactorStates> {
+struct Definition<AdafactorOptions> : DefinitionBase<AdafactorOptions> {
   static constexpr const char *name = "Adafactor", *states[] = {"row_var", "col_var", "variance"};
   OPTIONS(NOT_NEGATIVE(lr), ANY(beta2_decay), NOT_NEGATIVE(eps1), NOT_NEGATIVE(eps2), NOT_NEGATIVE(d),
           NOT_NEGATIVE(weight_decay), ANY(maximize))
@@ -143,16 +147,18 @@ struct Definition<AdafactorOptions> : DefinitionBase<AdafactorOptions, Adafactor
     if (o.beta2_decay() > 0) check::fail(name, "beta2_decay is ", o.beta2_decay(), ": it must not be positive");
     if (o.d() < 1) check::fail(name, "d is ", o.d(), ": it must be at least 1");
   }
+  static unsigned needed(const O&) { return 7; }
+  // Row and column means for parameters with two axes or more, else one value for each element.
+  static std::optional<Shape> state_shape(const Tensor& parameter, int k) {
+    const Shape& shape = parameter.shape();
+    if ((k == 2) != (shape.rank() < 2)) return std::nullopt;
+    return k == 2 ? shape : shape.with(shape.rank() - 1 - k, 1);
+  }
 };
 
 // Muon's step is not a kernel (see muon.cpp).
-struct MuonStates {
-  MuonStates(const MuonOptions& o, const kernels::StepCount&) : adamw(o.adamw()) {}
-  unsigned states() const { return adamw ? 6u : 1u; }
-  bool adamw;
-};
 template <>
-struct Definition<MuonOptions> : DefinitionBase<MuonOptions, MuonStates> {
+struct Definition<MuonOptions> : DefinitionBase<MuonOptions> {
   static constexpr const char *name = "Muon", *states[] = {"momentum_buffer", "exp_avg", "exp_avg_sq"};
   OPTIONS(NOT_NEGATIVE(lr), BELOW_1(momentum), NOT_NEGATIVE(weight_decay), ANY(nesterov), NOT_NEGATIVE(ns_steps),
           NOT_NEGATIVE(eps), ANY(match_rms_adamw), ANY(bfloat16), ANY(maximize), ANY(adamw), BELOW_1(beta1),
@@ -160,6 +166,7 @@ struct Definition<MuonOptions> : DefinitionBase<MuonOptions, MuonStates> {
   static void check_together(const O& o) {
     if (o.ns_steps() > 99) check::fail(name, "ns_steps is ", o.ns_steps(), ": it must be in 0 … 99");
   }
+  static unsigned needed(const O& o) { return o.adamw() ? 6 : 1; }
   static void check_parameter(const O& o, const std::string& parameter, const Tensor& p) {
     if (!o.adamw()) check_matrix(parameter, p);
   }
@@ -184,10 +191,7 @@ StateSpec checked_spec(const Options& o) {
     if (!std::isfinite(value)) check::fail(D::name, option.name, " is ", value, ": it must be finite");
   });
   D::check_together(o);
-  double scalar = 1;
-  kernels::StepCount first;
-  first.scalar = &scalar;
-  StateSpec spec{{}, D::step(o, first).states(), D::scalar};
+  StateSpec spec{{}, D::needed(o), D::scalar};
   std::copy(std::begin(D::states), std::end(D::states), spec.states);
   return spec;
 }
@@ -266,12 +270,7 @@ void GroupedOptimizer<Options>::set_lr(std::size_t group, double lr) {
 }
 
 template <class Options>
-StateSpec GroupedOptimizer<Options>::state_spec(std::size_t group) const {
-  return checked_spec(options(group));
-}
-
-template <class Options>
-StateSpec GroupedOptimizer<Options>::state_spec_under(const std::vector<Option>& list) const {
+StateSpec GroupedOptimizer<Options>::state_spec(const std::vector<Option>& list) const {
   return checked_spec(options_of<Options>(list));
 }
 
@@ -291,7 +290,7 @@ void GroupedOptimizer<Options>::set_options(std::size_t group, const std::vector
 
 template <class Options>
 std::optional<Shape> GroupedOptimizer<Options>::state_shape(const Tensor& parameter, int k) const {
-  return Optimizer::state_shape(parameter, k);
+  return Definition<Options>::state_shape(parameter, k);
 }
 
 template <class Options>
@@ -310,8 +309,6 @@ void GroupedOptimizer<Options>::step() {
   exchange_parameters();
 }
 
-template <>
-std::optional<Shape> GroupedOptimizer<AdafactorOptions>::state_shape(const Tensor& parameter, int k) const;
 template <>
 void GroupedOptimizer<AdafactorOptions>::step();
 template <>

@@ -147,14 +147,12 @@ class Optimizer {
   explicit Optimizer(const char* op);
   /// Adds a group. Throws Error for a parameter that is not a floating leaf, or that was added before.
   void add(const Parameters& parameters);
-  /// The states that a group's options need. Throws Error for invalid options.
-  virtual StateSpec state_spec(std::size_t group) const = 0;
   /// A group's options, in the order of their list.
   virtual std::vector<Option> option_list(std::size_t group) const = 0;
-  /// The same as state_spec() for other options.
-  virtual StateSpec state_spec_under(const std::vector<Option>& options) const = 0;
-  /// The shape of states[k] of a parameter; none if there is no such state. By default the parameter's shape.
-  virtual std::optional<Shape> state_shape(const Tensor& parameter, int k) const;
+  /// The states that these options need. Throws Error for invalid options.
+  virtual StateSpec state_spec(const std::vector<Option>& options) const = 0;
+  /// The shape of states[k] of a parameter; none if there is no such state.
+  virtual std::optional<Shape> state_shape(const Tensor& parameter, int k) const = 0;
   /// Sets a group's options, in the order of option_list().
   virtual void set_options(std::size_t group, const std::vector<Option>& options) = 0;
   /// Calls f(slot) for every parameter with a gradient, after counting its step and creating its states. All checks and
@@ -216,22 +214,14 @@ class GroupedOptimizer : public Optimizer {
   /// The options of a group. They may be changed between steps. Throws Error if there is no such group.
   Options& options(std::size_t group = 0);
   const Options& options(std::size_t group = 0) const;
-  /// See Optimizer.
   double lr(std::size_t group = 0) const override;
-  /// See Optimizer.
   void set_lr(std::size_t group, double lr) override;
   using Optimizer::set_lr;
 
  protected:
-  /// See Optimizer.
-  StateSpec state_spec(std::size_t group) const override;
-  /// See Optimizer.
-  StateSpec state_spec_under(const std::vector<Option>& list) const override;
-  /// See Optimizer.
-  std::optional<Shape> state_shape(const Tensor& parameter, int k) const override;
-  /// See Optimizer.
   std::vector<Option> option_list(std::size_t group) const override;
-  /// See Optimizer.
+  StateSpec state_spec(const std::vector<Option>& list) const override;
+  std::optional<Shape> state_shape(const Tensor& parameter, int k) const override;
   void set_options(std::size_t group, const std::vector<Option>& list) override;
 
  private:
