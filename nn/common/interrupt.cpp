@@ -1,4 +1,4 @@
-#include "common/interrupt.hpp"
+#include "fit/interrupt.hpp"
 
 #include <csignal>
 
@@ -17,7 +17,11 @@ bool ignored(int signal) {
 
 }  // namespace
 
-InterruptNote::InterruptNote() {
+struct InterruptGuard::Handlers {
+  struct sigaction of[2];
+};
+
+InterruptGuard::InterruptGuard() : before_(std::make_unique<Handlers>()) {
   noted_signal = 0;
   ++guards;
   struct sigaction note {};
@@ -29,17 +33,17 @@ InterruptNote::InterruptNote() {
   note.sa_flags = SA_RESTART;
   sigemptyset(&note.sa_mask);
   for (int i = 0; i < 2; ++i) {
-    sigaction(watched[i], nullptr, &before_[i]);
+    sigaction(watched[i], nullptr, &before_->of[i]);
     if (!ignored(watched[i])) sigaction(watched[i], &note, nullptr);
   }
 }
 
-InterruptNote::~InterruptNote() {
+InterruptGuard::~InterruptGuard() {
   --guards;
-  for (int i = 0; i < 2; ++i) sigaction(watched[i], &before_[i], nullptr);
+  for (int i = 0; i < 2; ++i) sigaction(watched[i], &before_->of[i], nullptr);
 }
 
-int InterruptNote::count() { return guards; }
-int InterruptNote::signal() { return noted_signal; }
+int InterruptGuard::count() { return guards; }
+int InterruptGuard::signal() { return noted_signal; }
 
 }  // namespace fit

@@ -11,10 +11,10 @@
 #include <optional>
 #include <utility>
 
-#include "common/interrupt.hpp"
 #include "fit/attention_page.hpp"
 #include "fit/error.hpp"
 #include "fit/graph.hpp"
+#include "fit/interrupt.hpp"
 #include "plot/page/assets.hpp"
 #include "plot/text.hpp"
 #include "tensor/check.hpp"
@@ -130,7 +130,7 @@ struct TrainingPage::State {
     options.before({});
     silent = path.empty();
     if (silent) return;
-    if (InterruptNote::count() == 0) guard.emplace();
+    if (InterruptGuard::count() == 0) guard.emplace();
     replace(stem + ".js", script());
     replace(stem + ".html", html(""));
   }
@@ -217,7 +217,7 @@ struct TrainingPage::State {
   AttentionRecording recording;
   bool heads_changed = false;
   std::int64_t heads_written = 0;
-  std::optional<InterruptNote> guard;  // none if the loop around has one
+  std::optional<InterruptGuard> guard;  // none if the loop around has one
 };
 
 TrainingPage::TrainingPage(const std::string& path, const TrainingPageOptions& options)
@@ -238,10 +238,10 @@ void TrainingPage::add(const TrainingRow& row) {
     s.counted += count > 0 ? count : steps;
   s.has_tokens = s.has_tokens || count > 0;
   // LCOV_EXCL_START: it ends the process, a child of training_page_test, before its counts are written.
-  if (s.guard && InterruptNote::count() == 1 && InterruptNote::signal() != 0) {
+  if (s.guard && InterruptGuard::count() == 1 && InterruptGuard::signal() != 0) {
     finish(TrainingState::stopped);
     std::cerr << "Stopped at step " << s.step << std::endl;
-    std::raise(InterruptNote::signal());  // ends the program, as it would have without the page
+    std::raise(InterruptGuard::signal());  // ends the program, as it would have without the page
   }
   // LCOV_EXCL_STOP
   if (seconds_since(s.written) < s.wait) return;

@@ -15,6 +15,7 @@ belongs ops ops recurrent int8 random xtensor
 belongs attention attention linear_attention score
 belongs backward gradcheck functional activation_checkpoint
 belongs io npy npz safetensors
+belongs common interrupt
 belongs dist dist mpi
 belongs layers nn/{activation,attention,attention_recorder,containers,convolution,dropout,feed_forward,fields,fine_tune} \
   nn/{forward_hooks,init,kv_cache,layer,linear,norm,parameter,parametrize,per_sample_grad,position,quantize} \

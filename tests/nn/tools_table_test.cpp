@@ -35,6 +35,7 @@ nn::GPT gpt_of(const WeightForm& form) {
 
 // The headers of layers have their rows in the table of layers. fit.hpp and distributions.hpp hold no weights.
 const std::set<std::string> others = {"fit.hpp",
+                                      "interrupt.hpp",
                                       "distributions.hpp",
                                       "comparison_page.hpp",  // reads recordings
                                       "model_page.hpp",       // model_page_test: what it takes and refuses

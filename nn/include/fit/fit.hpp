@@ -25,6 +25,7 @@
 #include "fit/hooks.hpp"
 #include "fit/index.hpp"
 #include "fit/int8.hpp"
+#include "fit/interrupt.hpp"
 #include "fit/lbfgs.hpp"
 #include "fit/lesson.hpp"
 #include "fit/linear_attention.hpp"

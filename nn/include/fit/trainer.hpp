@@ -14,6 +14,7 @@
 #include "fit/detail/function.hpp"
 #include "fit/detail/owned.hpp"
 #include "fit/dist.hpp"
+#include "fit/interrupt.hpp"
 #include "fit/optim.hpp"
 #include "fit/option.hpp"
 #include "fit/state_dict.hpp"
@@ -104,21 +105,6 @@ class EarlyStopping {
   int patience_;
   double min_delta_, best_ = std::numeric_limits<double>::infinity();
   std::int64_t since_best_ = 0;
-};
-
-/// Catches Ctrl-C and SIGTERM during its lifetime. The first signal sets interrupted(), so the loop can save and end.
-/// The second ends the program. Only one guard may exist at a time.
-class InterruptGuard {
- public:
-  InterruptGuard();
-  ~InterruptGuard();
-  InterruptGuard(const InterruptGuard&) = delete;
-  InterruptGuard& operator=(const InterruptGuard&) = delete;
-  static bool interrupted();
-
- private:
-  struct Handlers;
-  detail::Owned<Handlers> handlers_;  // the previous ones
 };
 
 // ---- the loop -----------------------------------------------------------------------------------------------------
