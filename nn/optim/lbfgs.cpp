@@ -21,17 +21,11 @@ constexpr const char* lbfgs_op = "LBFGS";
 double product(const Tensor& a, const Tensor& b) { return dot(a, b).item(); }
 double largest(const Tensor& x) { return x.numel() == 0 ? 0 : max(abs(x)).item(); }
 
-// A point of the line search: the step length, the loss, its gradient, and its slope along the direction.
-struct Place {
-  double t = 0, loss = 0;
-  Tensor gradient;
-  double slope = 0;
-};
-
 // The minimum of the cubic through the losses and slopes of two points, clamped to the bounds. The middle of the bounds
 // if the cubic has no minimum.
-double cubic_minimum(const Place& one, const Place& other, const std::optional<std::pair<double, double>>& given = {}) {
-  const Place &a = one.t <= other.t ? one : other, &b = one.t <= other.t ? other : one;
+template <class Point>
+double cubic_minimum(const Point& one, const Point& other, const std::optional<std::pair<double, double>>& given = {}) {
+  const Point &a = one.t <= other.t ? one : other, &b = one.t <= other.t ? other : one;
   const auto [low, high] = given.value_or(std::pair(a.t, b.t));
   const double d1 = one.slope + other.slope - 3 * (one.loss - other.loss) / (one.t - other.t);
   const double squared = d1 * d1 - one.slope * other.slope;
@@ -42,12 +36,6 @@ double cubic_minimum(const Place& one, const Place& other, const std::optional<s
 }
 
 }  // namespace
-
-struct LBFGS::Found {
-  double t;
-  Point point;
-  std::int64_t evaluations;
-};
 
 LBFGS::LBFGS(const Parameters& parameters, const LBFGSOptions& options)
     : parameters_(checked_parameters(lbfgs_op, parameters, {})), options_(options) {
@@ -94,7 +82,7 @@ void LBFGS::set_values(const Tensor& flat) {
   }
 }
 
-LBFGS::Point LBFGS::evaluate(const std::function<Tensor()>& closure) const {
+LBFGS::Point LBFGS::evaluate(const std::function<Tensor()>& closure) {
   Point point;
   {
     const EnableGrad recording;
@@ -109,6 +97,7 @@ LBFGS::Point LBFGS::evaluate(const std::function<Tensor()>& closure) const {
   if (!std::isfinite(point.loss) || !std::isfinite(max_gradient))
     check::fail(lbfgs_op, "the loss is ", point.loss, ", the largest gradient ", max_gradient,
                 ": both must be finite; a smaller lr, or LineSearch::strong_wolfe, may help");
+  ++func_evals_;
   return point;
 }
 
@@ -145,23 +134,16 @@ Tensor LBFGS::direction(const Tensor& g) {
 }
 
 // Finds a step length t with loss <= start + c1 t slope and |slope at t| <= c2 |slope|: first a bracket of t, then t.
-LBFGS::Found LBFGS::search(const std::function<Point(double)>& at, double t, const Point& start, double slope,
+LBFGS::Point LBFGS::search(const std::function<Point(double)>& at, double t, const Point& start,
                            std::int64_t most) const {
   constexpr double c1 = 1e-4, c2 = 0.9;
   constexpr double smallest = 1e-9;
-  std::int64_t evaluations = 0;
-  const auto place = [&](double where) {
-    const Point p = at(where);
-    ++evaluations;
-    return Place{where, p.loss, p.gradient, product(p.gradient, d_)};
-  };
-  const Place origin{0, start.loss, start.gradient, slope};
-  const auto falls = [&](const Place& p) { return p.loss <= start.loss + c1 * p.t * slope; };
-  const auto flat = [&](const Place& p) { return std::abs(p.slope) <= -c2 * slope; };
+  const auto falls = [&](const Point& p) { return p.loss <= start.loss + c1 * p.t * start.slope; };
+  const auto flat = [&](const Point& p) { return std::abs(p.slope) <= -c2 * start.slope; };
   const double d_most = largest(d_);
 
-  Place before = origin, now = place(t);
-  std::vector<Place> bracket;
+  Point before = start, now = at(t);
+  std::vector<Point> bracket;
   bool done = false;
   std::int64_t iteration = 0;
   for (; iteration < most; ++iteration) {
@@ -176,9 +158,9 @@ LBFGS::Found LBFGS::search(const std::function<Point(double)>& at, double t, con
     }
     const double further = cubic_minimum(before, now, std::pair(now.t + 0.01 * (now.t - before.t), now.t * 10));
     before = now;
-    now = place(further);
+    now = at(further);
   }
-  if (iteration == most) bracket = {origin, now};
+  if (iteration == most) bracket = {start, now};
 
   bool little = false;  // the last point was close to an end of the bracket
   std::size_t low = bracket.front().loss <= bracket.back().loss ? 0 : 1, high = 1 - low;
@@ -198,7 +180,7 @@ LBFGS::Found LBFGS::search(const std::function<Point(double)>& at, double t, con
     } else {
       little = false;
     }
-    now = place(next);
+    now = at(next);
     ++iteration;
     if (!falls(now) || now.loss >= bracket[low].loss) {
       bracket[high] = now;
@@ -212,8 +194,7 @@ LBFGS::Found LBFGS::search(const std::function<Point(double)>& at, double t, con
       bracket[low] = now;
     }
   }
-  const Place& best = bracket[low];
-  return {best.t, {best.loss, best.gradient}, evaluations};
+  return bracket[low];
 }
 
 double LBFGS::step(const std::function<Tensor()>& closure) {
@@ -237,8 +218,6 @@ double LBFGS::step(const std::function<Tensor()>& closure) {
   });
   Point now = evaluate(closure);
   const double first = now.loss;
-  std::int64_t evaluations = 1;
-  ++func_evals_;
   if (largest(now.gradient) <= o.tolerance_grad()) return first;
   for (std::int64_t iteration = 1; iteration <= o.max_iter(); ++iteration) {
     ++n_iter_;
@@ -246,30 +225,29 @@ double LBFGS::step(const std::function<Tensor()>& closure) {
     previous_ = now.gradient;
     previous_loss_ = now.loss;
     t_ = n_iter_ == 1 ? std::min(1., 1 / sum(abs(now.gradient)).item()) * o.lr() : o.lr();
-    const double slope = product(now.gradient, d_);
-    if (slope > -o.tolerance_change()) break;
+    now.t = 0;
+    now.slope = product(now.gradient, d_);
+    if (now.slope > -o.tolerance_change()) break;
 
     const Tensor from = values();
-    std::int64_t more = 0;
+    const auto evaluations = [&] { return func_evals_ - before.func_evals_; };
     if (o.line_search_fn() == LineSearch::strong_wolfe) {
       const auto at = [&](double t) {
         set_values(from + d_ * t);
         Point there = evaluate(closure);
         set_values(from);
+        there.t = t;
+        there.slope = product(there.gradient, d_);
         return there;
       };
-      const Found found = search(at, t_, now, slope, most - evaluations);
-      t_ = found.t;
-      now = found.point;
-      more = found.evaluations;
+      now = search(at, t_, now, most - evaluations());
+      t_ = now.t;
       set_values(from + d_ * t_);
     } else {
       set_values(from + d_ * t_);
-      if (iteration < o.max_iter()) now = evaluate(closure), more = 1;
+      if (iteration < o.max_iter()) now = evaluate(closure);
     }
-    evaluations += more;
-    func_evals_ += more;
-    if (evaluations >= most || largest(now.gradient) <= o.tolerance_grad() ||
+    if (evaluations() >= most || largest(now.gradient) <= o.tolerance_grad() ||
         largest(d_) * std::abs(t_) <= o.tolerance_change() ||
         std::abs(now.loss - previous_loss_) < o.tolerance_change())
       break;

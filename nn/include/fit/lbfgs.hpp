@@ -62,20 +62,18 @@ class LBFGS {
   void load_state_dict(const StateDict& state);
 
  private:
-  /// The loss and its gradient at a point.
+  /// A point on the line of a step: its distance, the loss, and the slope of the loss along the direction.
   struct Point {
-    double loss = 0;
+    double t = 0, loss = 0, slope = 0;
     Tensor gradient;  // [N]
   };
   const StateDict::value_type& leading() const;
-  Point evaluate(const std::function<Tensor()>& closure) const;
+  Point evaluate(const std::function<Tensor()>& closure);
   Tensor gradient() const;
   Tensor values() const;
   void set_values(const Tensor& flat);
   Tensor direction(const Tensor& g);
-  struct Found;
-  Found search(const std::function<Point(double)>& at, double t, const Point& start, double slope,
-               std::int64_t most) const;
+  Point search(const std::function<Point(double)>& at, double t, const Point& start, std::int64_t most) const;
 
   StateDict parameters_;
   LBFGSOptions options_;
