@@ -43,6 +43,4 @@ Json parse_json(const InputFile& file, const std::string& text, const JsonLimits
   }
 }
 
-Json parse_any(const std::string& text) { return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false); }
-
 }  // namespace fit::io

@@ -41,7 +41,4 @@ using Json = Frugal<nlohmann::json>;
 /// limits are checked during parsing. Throws FileError with the file's name.
 Json parse_json(const InputFile& file, const std::string& text, const JsonLimits& limits);
 
-/// The JSON of a text that may be anything: is_discarded() if it is not JSON.
-Json parse_any(const std::string& text);
-
 }  // namespace fit::io

@@ -11,6 +11,7 @@
 #include "common/load.hpp"
 #include "fit/dist.hpp"
 #include "fit/graph.hpp"
+#include "fit/lookup.hpp"
 #include "fit/safetensors.hpp"
 #include "io/stored.hpp"
 #include "tensor/check.hpp"
@@ -29,13 +30,7 @@ struct File {
   StateDict tensors;
 
   /// The tensors of one part, without the prefix of the part.
-  StateDict of(const std::string& part) const {
-    StateDict state;
-    const std::string prefix = part + '.';
-    for (const auto& [name, tensor] : tensors)
-      if (name.compare(0, prefix.size(), prefix) == 0) state.emplace_back(name.substr(prefix.size()), tensor);
-    return state;
-  }
+  StateDict of(const std::string& part) const { return under(tensors, part + '.'); }
 };
 
 [[noreturn]] void fail(const std::string& path, const std::string& what) {

@@ -17,12 +17,6 @@ constexpr const char* data_parallel_op = "DataParallel";
 // The parameters of all living DataParallel objects.
 std::unordered_set<const void*> taken;
 
-StateDict listed(const nn::Layer& model) {
-  StateDict all;
-  for (const auto& [name, p] : model.named_parameters()) all.emplace_back(name, p);
-  return all;
-}
-
 }  // namespace
 
 // Makes progress with the transfers between the nodes of backward().
@@ -35,7 +29,7 @@ struct DataParallel::Polling final : Observer {
 };
 
 DataParallel::DataParallel(nn::Layer& model, const DataParallelOptions& options, World& world)
-    : DataParallel(options, world, listed(model)) {
+    : DataParallel(options, world, model.named_parameters()) {
   check_agree(data_parallel_op, "buffers", model.state_dict(), world);
   broadcast_values(data_parallel_op, model.state_dict(), world);
 }

@@ -25,7 +25,7 @@ std::vector<MetricsLog::Row> rows_to(std::int64_t last_step, const std::string& 
   std::vector<MetricsLog::Row> rows;
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
-    const io::Json json = io::parse_any(line);
+    const io::Json json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) continue;
     MetricsLog::Row row;
     for (const auto& [name, value] : json.items()) row[name] = value.is_number() ? value.get<double>() : std::nan("");

@@ -34,10 +34,6 @@ class Layer;
 namespace fit::dist {
 class World;
 }
-namespace fit::detail {
-/// The patterns of learning rates for parameter names.
-std::vector<std::string> patterns_of(const std::vector<std::pair<std::string, double>>& rates);
-}  // namespace fit::detail
 namespace fit::optim {
 
 /// The parameters to train: net.parameters(), net.named_parameters(), or {w, b}. A parameter without a name gets its
@@ -442,7 +438,9 @@ std::vector<Group<Options>> with_rates(const std::vector<Group<Options>>& groups
                                        const std::vector<std::pair<std::string, double>>& rates) {
   std::vector<StateDict> named;
   for (const Group<Options>& group : groups) named.push_back(group.parameters.named());
-  const auto parts = split_by_name(named, fit::detail::patterns_of(rates));
+  std::vector<std::string> patterns;
+  for (const auto& rate : rates) patterns.push_back(rate.first);
+  const auto parts = split_by_name(named, patterns);
   std::vector<Group<Options>> divided;
   for (std::size_t g = 0; g < groups.size(); ++g)
     for (std::size_t i = 0; i < parts[g].size(); ++i) {
