@@ -1,13 +1,13 @@
 #include "fit/safetensors.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <unordered_set>
 
 #include "io/atomic_file.hpp"
+#include "io/half.hpp"
 #include "io/input_file.hpp"
 #include "io/json.hpp"
 #include "io/kind.hpp"
@@ -26,31 +26,6 @@ constexpr char metadata_key[] = "__metadata__";
 constexpr std::size_t longest_name = 4096;
 
 // ---- element types ------------------------------------------------------------------------------------------------
-
-// Converts the bits of a float16 (1 sign, 5 exponent, 10 fraction bits) to float32.
-float half_to_float(std::uint16_t h) {
-  const std::uint32_t sign = std::uint32_t{h & 0x8000u} << 16, exponent = h >> 10 & 0x1F, fraction = h & 0x3FFu;
-  if (exponent == 0) {  // zero or subnormal: fraction * 2^-24
-    const float f = static_cast<float>(fraction) * 0x1p-24f;
-    return sign ? -f : f;
-  }
-  const std::uint32_t bits = sign | (exponent == 31 ? 0xFFu : exponent + 112) << 23 | fraction << 13;
-  float f;
-  std::memcpy(&f, &bits, sizeof f);
-  return f;
-}
-
-// Rounds to the nearest float16, ties to even.
-std::uint16_t float_to_half(float x) {
-  std::uint32_t bits;
-  std::memcpy(&bits, &x, sizeof bits);
-  const std::uint32_t sign = bits >> 16 & 0x8000u, size = bits & 0x7fffffffu;
-  if (size > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u);   // NaN
-  if (size >= 0x47800000u) return static_cast<std::uint16_t>(sign | 0x7c00u);  // 2^16 and more
-  if (size < 0x38800000u)                                                      // below 2^-14: a multiple of 2^-24
-    return static_cast<std::uint16_t>(sign | static_cast<std::uint32_t>(std::lrint(std::abs(x) * 0x1p24f)));
-  return static_cast<std::uint16_t>(sign | (size - (112u << 23) + 0xfffu + (size >> 13 & 1u)) >> 13);
-}
 
 // Reads elements of type From and converts each to To.
 template <class From, class To, class Convert>
@@ -104,7 +79,8 @@ const Format formats[] = {
     {"I32", 4, DType::int64, to_int64<std::int32_t>, "int32"},
     {"U8", 1, DType::int64, to_int64<std::uint8_t>, "uint8"},
     {"F16", 2, DType::float32,
-     [](auto& in, const auto& shape) { return converted<std::uint16_t, float>(in, shape, half_to_float); }, "float16"},
+     [](auto& in, const auto& shape) { return converted<std::uint16_t, float>(in, shape, io::half_to_float); },
+     "float16"},
     {"BF16", 2, DType::bfloat16},
 };
 
@@ -341,9 +317,9 @@ void write_halves(io::AtomicFile& out, const Tensor& x) {
     const auto all = x.data<T>();
     std::transform(all.begin(), all.end(), halves.begin(), [](T v) {
       if constexpr (std::is_same_v<T, double>)
-        return float_to_half(detail::odd_float(v));
+        return io::float_to_half(detail::odd_float(v));
       else
-        return float_to_half(static_cast<float>(v));
+        return io::float_to_half(static_cast<float>(v));
     });
   });
   out.write(halves.data(), halves.size() * sizeof(std::uint16_t));

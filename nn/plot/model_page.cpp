@@ -14,6 +14,7 @@
 #include "fit/nn/position.hpp"
 #include "fit/ops.hpp"
 #include "fit/tokenizers.hpp"
+#include "io/half.hpp"
 #include "plot/encode.hpp"
 #include "plot/page/assets.hpp"
 #include "plot/page/heads.hpp"
@@ -28,33 +29,6 @@ constexpr const char* model_page_op = "plot::model_page";
 constexpr std::int64_t max_parameters = 8'000'000;
 constexpr std::int64_t checked_tokens = 24;  // of a sample, by the badge
 constexpr std::size_t checked_samples = 2;
-
-// IEEE 754 binary16: the bits, and the value that they stand for.
-struct Float16 {
-  std::uint16_t bits;
-  float value;
-};
-
-// Rounds to nearest, ties to even. |v| < 65520.
-Float16 float16_of(float v) {
-  const bool negative = std::signbit(v);
-  const double size = std::abs(static_cast<double>(v));
-  int exponent = -14;
-  if (size >= std::ldexp(1, -14)) exponent = std::ilogb(size);
-  const long units = std::lrint(std::ldexp(size, 10 - exponent));  // 1024 … 2048 for a normal number
-  // The 1 before the point adds 1 to the exponent's bits; a carry to 2048 adds another.
-  const long bits = units + (static_cast<long>(exponent + 14) << 10);
-  const double value = std::ldexp(static_cast<double>(units), exponent - 10);
-  return {static_cast<std::uint16_t>(bits | (negative ? 0x8000 : 0)), static_cast<float>(negative ? -value : value)};
-}
-
-// The values that the page stores.
-Tensor stored(const Tensor& x, bool wide) {
-  Tensor y = x.detach().to(float32).clone();
-  if (!wide)
-    for (float& v : y.edit<float>()) v = float16_of(v).value;
-  return y;
-}
 
 // nn::GPT(options), the model that the page's script computes, in evaluation. Draws no random numbers.
 nn::GPT twin_of(const nn::GPTOptions& options) {
@@ -74,12 +48,14 @@ void load(nn::GPT& twin, const StateDict& weights, bool wide) {
   for (const auto& [name, x] : weights) {
     if (!is_floating(x.dtype()))
       check::fail(model_page_op, "'", name, "' is ", x.dtype(), ": the weights of a page must be floating");
-    const Tensor values = x.detach().to(float32).clone();
-    for (const float v : values.data<float>())
+    Tensor values = x.detach().to(float32).clone();
+    for (float& v : values.edit<float>()) {
       if (!std::isfinite(v) || (!wide && std::abs(v) >= 65520))
         check::fail(model_page_op, "'", name, "' has the value ", v,
                     std::isfinite(v) ? ": float16 ends at 65504; use float32()" : ": weights must be finite");
-    rounded.emplace_back(name, stored(x, wide));
+      if (!wide) v = io::half_to_float(io::float_to_half(v));
+    }
+    rounded.emplace_back(name, values);
   }
   try {
     twin.load_state_dict(rounded);
@@ -130,14 +106,12 @@ StateDict tensors_of(const nn::GPT& twin) {
 // The bytes of all tensors, one after the other, little-endian.
 std::string packed(const StateDict& tensors, bool wide) {
   std::string bytes;
-  for (const auto& [name, x] : tensors) {
-    const Tensor values = x.detach().clone();
-    for (const float v : values.data<float>()) {
-      std::uint32_t bits = float16_of(wide ? 0 : v).bits;
+  for (const auto& [name, x] : tensors)
+    for (const float v : x.data<float>()) {
+      std::uint32_t bits = io::float_to_half(v);
       if (wide) std::memcpy(&bits, &v, sizeof bits);
       for (int k = 0; k < (wide ? 4 : 2); ++k) bytes += static_cast<char>(bits >> (8 * k) & 0xff);
     }
-  }
   return bytes;
 }
 
