@@ -1,11 +1,12 @@
 #include "fit/npy.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "fit/ops.hpp"
 #include "io/atomic_file.hpp"
+#include "io/element_types.hpp"
 #include "io/kind.hpp"
 #include "io/npy.hpp"
 #include "tensor/check.hpp"
@@ -152,62 +153,23 @@ Header read_npy_header(io::InputFile& in) {
   return NpyHeaderReader(in, text).read();
 }
 
-// Reads elements of type T without conversion.
-template <class T>
-Tensor elements(io::InputFile& in, const Shape& shape) {
-  Tensor y = Tensor::empty(shape, dtype_of<T>());
-  in.read(y.fresh<char>(), shape.numel() * size_of(y.dtype()));
-  return y;
-}
-
-// Reads elements of type T and converts them to int64.
-template <class T>
-Tensor npy_to_int64(io::InputFile& in, const Shape& shape) {
-  std::vector<T> stored(static_cast<std::size_t>(shape.numel()));
-  in.read(stored.data(), shape.numel() * static_cast<std::int64_t>(sizeof(T)));
-  Tensor y = Tensor::empty(shape, int64);
-  std::copy(stored.begin(), stored.end(), y.fresh<std::int64_t>());
-  return y;
-}
-
-Tensor npy_booleans(io::InputFile& in, const Shape& shape) {
-  Tensor y = elements<bool>(in, shape);
-  const auto* byte = static_cast<const unsigned char*>(y.raw());
-  for (std::int64_t i = 0; i < shape.numel(); ++i)
-    if (byte[i] > 1) in.fail("element ", i, " of type |b1 is ", int{byte[i]}, ": expected 0 or 1");
-  return y;
-}
-
 }  // namespace
 
 io::NpyArray io::read_npy(InputFile& in) {
-  struct Format {
-    const char* descr;
-    std::int64_t size;
-    Tensor (*read)(InputFile&, const Shape&);
-    const char* converted_from = nullptr;
-  };
-  static const Format formats[] = {
-      {"<f4", 4, elements<float>},        {"<f8", 8, elements<double>},
-      {"<i8", 8, elements<std::int64_t>}, {"<i4", 4, npy_to_int64<std::int32_t>, "int32"},
-      {"|b1", 1, npy_booleans},           {"|u1", 1, npy_to_int64<std::uint8_t>, "uint8"},
-  };
   const Header h = read_npy_header(in);
   Shape shape = checked_shape(in, h.shape);
   if (h.fortran_order) shape = checked_shape(in, {h.shape.rbegin(), h.shape.rend()});
-  const auto format =
-      std::find_if(std::begin(formats), std::end(formats), [&](const Format& f) { return h.descr == f.descr; });
-  if (format == std::end(formats))
-    in.fail("expected type <f4, <f8, <i8, <i4, |b1 or |u1, found '", io::shown(h.descr), "'");
-  const std::int64_t size = format->size;
+  const ElementType* const type = find_type(&ElementType::npy, h.descr);
+  if (!type) in.fail("expected type <f4, <f8, <i8, <i4, |b1 or |u1, found '", io::shown(h.descr), "'");
+  const std::int64_t size = type->size;
   if (shape.numel() > INT64_MAX / size || shape.numel() * size != in.left())
     in.fail("expected ", shape.numel(), " elements of ", size, " bytes for shape ", shape, " of type ", h.descr,
             ", found ", in.left(), " bytes after the header");
-  const Tensor x = format->read(in, shape);
-  if (!h.fortran_order) return {x, format->converted_from};
+  const Tensor x = type->read(in, shape);
+  if (!h.fortran_order) return {x, type->converted_from};
   std::vector<int> backwards(h.shape.size());
   std::iota(backwards.rbegin(), backwards.rend(), 0);
-  return {permute(x, backwards), format->converted_from};
+  return {permute(x, backwards), type->converted_from};
 }
 
 void io::expect_npy_type(const char* op, const std::string& what, const Tensor& x) {
@@ -219,12 +181,11 @@ void io::expect_npy_type(const char* op, const std::string& what, const Tensor& 
 }
 
 std::string io::npy_header(const Tensor& x) {
-  const DType t = x.dtype();
-  const char* descr = t == DType::float32 ? "<f4" : t == DType::float64 ? "<f8" : t == DType::int64 ? "<i8" : "|b1";
   std::string sizes;
   for (const std::int64_t n : x.shape()) sizes += (sizes.empty() ? "" : ", ") + std::to_string(n);
   if (x.rank() == 1) sizes += ",";
-  std::string text = std::string("{'descr': '") + descr + "', 'fortran_order': False, 'shape': (" + sizes + "), }";
+  std::string text =
+      std::string("{'descr': '") + type_of(x.dtype()).npy + "', 'fortran_order': False, 'shape': (" + sizes + "), }";
   // The data begin at a multiple of 64 bytes.
   const std::size_t before = magic_size + 4;
   text.append(63 - (before + text.size()) % 64, ' ');

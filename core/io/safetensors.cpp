@@ -1,12 +1,12 @@
 #include "fit/safetensors.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <unordered_set>
 
 #include "io/atomic_file.hpp"
+#include "io/element_types.hpp"
 #include "io/half.hpp"
 #include "io/input_file.hpp"
 #include "io/json.hpp"
@@ -25,87 +25,11 @@ constexpr std::uint64_t longest_header = 100'000'000;  // the reference's limit
 constexpr char metadata_key[] = "__metadata__";
 constexpr std::size_t longest_name = 4096;
 
-// ---- element types ------------------------------------------------------------------------------------------------
-
-// Reads elements of type From and converts each to To.
-template <class From, class To, class Convert>
-Tensor converted(io::InputFile& in, const Shape& shape, const Convert& convert) {
-  Tensor y = Tensor::empty(shape, dtype_of<To>());
-  From piece[1024];
-  for (std::int64_t at = 0; at < shape.numel();) {
-    const std::int64_t n = std::min<std::int64_t>(std::size(piece), shape.numel() - at);
-    in.read(piece, n * static_cast<std::int64_t>(sizeof(From)));
-    std::transform(piece, piece + n, y.fresh<To>() + at, convert);
-    at += n;
-  }
-  return y;
-}
-
-// Reads elements without conversion.
-Tensor elements(io::InputFile& in, const Shape& shape, DType dtype) {
-  Tensor y = Tensor::empty(shape, dtype);
-  in.read(y.fresh<char>(), shape.numel() * size_of(dtype));
-  return y;
-}
-
-Tensor booleans(io::InputFile& in, const Shape& shape) {
-  const std::int64_t first = in.position();
-  Tensor y = elements(in, shape, boolean);
-  const auto* byte = static_cast<const unsigned char*>(y.raw());
-  for (std::int64_t i = 0; i < shape.numel(); ++i)
-    if (byte[i] > 1) in.fail("byte ", first + i, ", of a tensor of type BOOL, is ", int{byte[i]}, ": expected 0 or 1");
-  return y;
-}
-
-struct Format {
-  const char* name;
-  std::int64_t size;
-  DType read_as;
-  Tensor (*convert)(io::InputFile&, const Shape&) = nullptr;  // null: no conversion
-  const char* converted_from = nullptr;
-};
-
-template <class From>
-Tensor to_int64(io::InputFile& in, const Shape& shape) {
-  return converted<From, std::int64_t>(in, shape, [](From v) { return std::int64_t{v}; });
-}
-
-const Format formats[] = {
-    {"F32", 4, DType::float32},
-    {"F64", 8, DType::float64},
-    {"I64", 8, DType::int64},
-    {"BOOL", 1, DType::boolean, booleans},
-    {"I8", 1, DType::int8},
-    {"I32", 4, DType::int64, to_int64<std::int32_t>, "int32"},
-    {"U8", 1, DType::int64, to_int64<std::uint8_t>, "uint8"},
-    {"F16", 2, DType::float32,
-     [](auto& in, const auto& shape) { return converted<std::uint16_t, float>(in, shape, io::half_to_float); },
-     "float16"},
-    {"BF16", 2, DType::bfloat16},
-};
-
-const char* format_of(DType t) {
-  switch (t) {
-    case DType::boolean:
-      return "BOOL";
-    case DType::int8:
-      return "I8";
-    case DType::int64:
-      return "I64";
-    case DType::bfloat16:
-      return "BF16";
-    case DType::float32:
-      return "F32";
-    default:
-      return "F64";
-  }
-}
-
 // ---- the header ---------------------------------------------------------------------------------------------------
 
 struct Entry {
   std::string name;
-  const Format* format;
+  const io::ElementType* type;
   Shape shape;
   std::uint64_t begin, end;  // in the data
 };
@@ -168,9 +92,9 @@ class HeaderReader {
     const nlohmann::json &dtype = value["dtype"], &shape = value["shape"], &offsets = value["data_offsets"];
 
     if (!dtype.is_string()) file_.fail(who, "dtype is ", dtype.type_name(), ": expected a string");
-    const auto format = std::find_if(std::begin(formats), std::end(formats),
-                                     [&](const Format& f) { return dtype.get_ref<const std::string&>() == f.name; });
-    if (format == std::end(formats))
+    const io::ElementType* const type =
+        io::find_type(&io::ElementType::safetensors, dtype.get_ref<const std::string&>());
+    if (!type)
       file_.fail(who, "dtype '", io::shown(dtype.get<std::string>()),
                  "' is not supported: convert it to F32, F64, I64, I32, I8, U8, BOOL, F16 or BF16");
 
@@ -179,7 +103,7 @@ class HeaderReader {
       file_.fail(who, "shape has ", shape.size(), " axes: ", int{Shape::max_rank}, " are the most");
     std::vector<std::int64_t> sizes;
     bool fits = true;
-    std::uint64_t bytes = static_cast<std::uint64_t>(format->size), largest = bytes;
+    std::uint64_t bytes = static_cast<std::uint64_t>(type->size), largest = bytes;
     for (const auto& size : shape) {
       const std::uint64_t n = whole(size, who, "shape");
       // A size of 0 must not hide an overflow in the others.
@@ -197,8 +121,8 @@ class HeaderReader {
                  " bytes: expected begin <= end <= length (is the file truncated?)");
     if (end - begin != bytes)
       file_.fail(who, "data_offsets hold ", end - begin, " bytes, expected ", bytes, " for shape ", shape.dump(),
-                 " of ", format->name);
-    return {name, format, Shape(sizes), begin, end};
+                 " of ", type->safetensors);
+    return {name, type, Shape(sizes), begin, end};
   }
 
   std::uint64_t whole(const nlohmann::json& number, const std::string& who, const char* field) const {
@@ -232,12 +156,11 @@ io::Json read_header(io::InputFile& file) {
 enum class Large { read, mapped };
 
 // The tensor at the file's position.
-Tensor read_tensor(io::InputFile& file, const Format& format, const Shape& shape, Large large) {
+Tensor read_tensor(io::InputFile& file, const io::ElementType& type, const Shape& shape, Large large) {
   constexpr std::int64_t least = 1 << 16;  // bytes; fewer are read as fast as they are mapped
-  if (format.convert) return format.convert(file, shape);
-  if (large == Large::mapped && shape.numel() * format.size >= least)
-    if (Tensor x = mapped(file.descriptor(), file.position(), shape, format.read_as); x.defined()) return x;
-  return elements(file, shape, format.read_as);
+  if (!type.convert && large == Large::mapped && shape.numel() * type.size >= least)
+    if (Tensor x = mapped(file.descriptor(), file.position(), shape, type.dtype); x.defined()) return x;
+  return type.read(file, shape);
 }
 
 // The tensors of an open file. The readers share the file; each seeks to its own position.
@@ -247,12 +170,12 @@ std::vector<io::Stored> stored_in(const std::shared_ptr<io::InputFile>& file, co
   std::vector<io::Stored> all;
   all.reserve(entries.size());
   for (const Entry& e : entries)
-    all.push_back({e.name, e.shape, e.format->read_as,
+    all.push_back({e.name, e.shape, e.type->dtype,
                    [file, e, data, large] {
                      file->seek(data + static_cast<std::int64_t>(e.begin));
-                     return read_tensor(*file, *e.format, e.shape, large);
+                     return read_tensor(*file, *e.type, e.shape, large);
                    },
-                   e.format->converted_from});
+                   e.type->converted_from});
   return all;
 }
 
@@ -386,8 +309,9 @@ void write_file(const std::string& path, const StateDict& tensors, const std::ma
     const std::int64_t end = at + x.numel() * size(x);
     std::string shape;
     for (const std::int64_t n : x.shape()) shape += (shape.empty() ? "" : ",") + std::to_string(n);
-    header.put(name, std::string("{\"dtype\":\"") + (as_half(x) ? "F16" : format_of(x.dtype())) + "\",\"shape\":[" +
-                         shape + "],\"data_offsets\":[" + std::to_string(at) + ',' + std::to_string(end) + "]}");
+    header.put(name, std::string("{\"dtype\":\"") + (as_half(x) ? "F16" : io::type_of(x.dtype()).safetensors) +
+                         "\",\"shape\":[" + shape + "],\"data_offsets\":[" + std::to_string(at) + ',' +
+                         std::to_string(end) + "]}");
     at = end;
   }
   std::string text = header.str();

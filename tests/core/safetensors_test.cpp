@@ -217,7 +217,7 @@ TEST_CASE("safetensors: a damaged file is refused, and told why", "[safetensors]
       {file_of(two("[0,2]", "[0,2]"), "xy"), "begin at 0, expected 2"},                            // twice the same
       {file_of(two("[0,2]", "[3,5]"), "vwxyz"), "begin at 3, expected 2"},                         // a hole
       {file_of(bools, std::string("\1\2")),
-       "byte " + std::to_string(8 + bools.size() + 1) + ", of a tensor of type BOOL, is 2"},
+       "byte " + std::to_string(8 + bools.size() + 1) + ", element 1 of a boolean tensor, is 2"},
   };
   for (const Case& c : cases) {
     INFO(c.message);
