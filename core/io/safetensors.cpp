@@ -286,8 +286,11 @@ class ObjectText {
   std::string text_;
 };
 
-void write_file(const std::string& path, const StateDict& tensors, const std::map<std::string, std::string>& metadata,
-                FloatsAs floats, const std::function<void(const std::string&)>& check) {
+}  // namespace
+
+void io::write_safetensors(const std::string& path, const StateDict& tensors,
+                           const std::map<std::string, std::string>& metadata, FloatsAs floats,
+                           const std::function<void(const std::string& temporary)>& check) {
   constexpr const char* op = "save_safetensors";
   const auto as_half = [floats](const Tensor& x) { return floats == FloatsAs::f16 && is_floating(x.dtype()); };
   const auto size = [&](const Tensor& x) { return as_half(x) ? 2 : size_of(x.dtype()); };
@@ -327,19 +330,9 @@ void write_file(const std::string& path, const StateDict& tensors, const std::ma
   out.commit(check);
 }
 
-}  // namespace
-
-void save_safetensors(const std::string& path, const StateDict& tensors) { save_safetensors(path, tensors, {}); }
-
 void save_safetensors(const std::string& path, const StateDict& tensors,
                       const std::map<std::string, std::string>& metadata, FloatsAs floats) {
-  write_file(path, tensors, metadata, floats, {});
-}
-
-void io::save_safetensors_checked(const std::string& path, const StateDict& tensors,
-                                  const std::map<std::string, std::string>& metadata,
-                                  const std::function<void(const std::string& temporary)>& check) {
-  write_file(path, tensors, metadata, FloatsAs::own, check);
+  io::write_safetensors(path, tensors, metadata, floats, {});
 }
 
 }  // namespace fit

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "fit/safetensors.hpp"
 #include "fit/state_dict.hpp"
 
 namespace fit::io {
@@ -29,10 +30,10 @@ std::vector<Stored> open_npz(const std::string& path);
 /// failing disk and booleans other than 0 and 1 are reported later, by read().
 std::vector<Stored> open_tensors(const std::string& path);
 
-/// save_safetensors(), which asks `check` before the new file replaces the old one. `check` is given the path of the
-/// complete temporary file. If it throws, the old file stays.
-void save_safetensors_checked(const std::string& path, const StateDict& tensors,
-                              const std::map<std::string, std::string>& metadata,
-                              const std::function<void(const std::string& temporary)>& check);
+/// save_safetensors() that calls `check`, if there is one, before the new file replaces the old one. `check` is given
+/// the path of the complete temporary file. If it throws, the old file stays.
+void write_safetensors(const std::string& path, const StateDict& tensors,
+                       const std::map<std::string, std::string>& metadata, FloatsAs floats,
+                       const std::function<void(const std::string& temporary)>& check);
 
 }  // namespace fit::io

@@ -191,7 +191,7 @@ void Checkpoint::save(const std::string& path) const {
                                                  {step_key, std::to_string(step)}};
   for (const auto& [key, value] : config) metadata[config_prefix + key] = value;
   metadata[checksum_key] = checksum(all, metadata);
-  io::save_safetensors_checked(path, all, metadata, [&](const std::string& written) {
+  io::write_safetensors(path, all, metadata, FloatsAs::own, [&](const std::string& written) {
     const char* const kept = "; nothing was saved, and an old file of that name stays";
     File file;
     try {

@@ -26,9 +26,8 @@ enum class FloatsAs : bool { own, f16 };
 /// write is atomic: an old file with this name stays until the new one is complete. Throws Error for a name that is
 /// empty, duplicate, "__metadata__" or not printable UTF-8, and for an undefined tensor. Throws FileError if the file
 /// can't be written.
-void save_safetensors(const std::string& path, const StateDict& tensors);
 void save_safetensors(const std::string& path, const StateDict& tensors,
-                      const std::map<std::string, std::string>& metadata, FloatsAs floats = FloatsAs::own);
+                      const std::map<std::string, std::string>& metadata = {}, FloatsAs floats = FloatsAs::own);
 
 /// The type for BF16 tensors: converted to float32, or bfloat16 as stored.
 enum class Bfloat16As : bool { converted, stored };
