@@ -2,7 +2,7 @@
 #include <memory>
 #include <unordered_map>
 
-#include "data/moved.hpp"
+#include "data/tokens.hpp"
 #include "data/unicode.hpp"
 #include "fit/readers.hpp"
 #include "fit/tokenizers.hpp"
@@ -15,10 +15,6 @@ namespace {
 constexpr const char* op = "GPT2Vocabulary";
 constexpr std::size_t most_tokens = 10'000'000;
 const std::string whole_token = "<|endoftext|>";
-
-std::uint64_t key_of(std::int64_t a, std::int64_t b) {
-  return static_cast<std::uint64_t>(a) << 32 | static_cast<std::uint64_t>(b);
-}
 
 // GPT-2's files write a byte as a printable character: itself, or the next free character from U+0100 on.
 std::vector<char32_t> characters_of_bytes() {
@@ -77,7 +73,7 @@ std::size_t end_of_word(const unicode::Points& text, std::size_t at) {
 
 }  // namespace
 
-struct GPT2Vocabulary::Ranks : std::unordered_map<std::uint64_t, std::size_t> {};
+struct GPT2Vocabulary::Ranks : PairRanks {};
 
 GPT2Vocabulary GPT2Vocabulary::load(const std::string& vocab_json, const std::string& merges_txt) {
   GPT2Vocabulary v;
@@ -121,35 +117,18 @@ GPT2Vocabulary GPT2Vocabulary::load(const std::string& vocab_json, const std::st
     };
     const std::string a = line.substr(0, blank), b = blank == std::string::npos ? "" : line.substr(blank + 1);
     const Merge merge{id(a), id(b), id(a + b)};
-    if (ranks->emplace(key_of(merge.first, merge.second), v.merges_.size()).second) v.merges_.push_back(merge);
+    if (ranks->add(merge.first, merge.second, merge.joined)) v.merges_.push_back(merge);
   }
   v.ranks_ = ranks;
   return v;
 }
 
-const std::string& GPT2Vocabulary::token(std::int64_t id) const {
-  if (id < 0 || id >= size()) check::fail(op, "there is no token ", id, ": there are ", size());
-  return tokens_[id];
-}
+const std::string& GPT2Vocabulary::token(std::int64_t id) const { return checked_token(op, tokens_, id); }
 
 void GPT2Vocabulary::add_word(std::vector<std::int64_t>& ids, const std::string& word) const {
   std::vector<std::int64_t> parts;
   for (const char c : word) parts.push_back(bytes_[static_cast<unsigned char>(c)]);
-  while (parts.size() > 1) {
-    std::size_t rank = merges_.size();
-    for (std::size_t i = 0; i + 1 < parts.size(); ++i)
-      if (const auto found = ranks_->find(key_of(parts[i], parts[i + 1])); found != ranks_->end())
-        rank = std::min(rank, found->second);
-    if (rank == merges_.size()) break;
-    const Merge& merge = merges_[rank];
-    std::size_t to = 0;  // joins all such pairs from the left
-    for (std::size_t from = 0; from < parts.size(); ++to) {
-      const bool here = from + 1 < parts.size() && parts[from] == merge.first && parts[from + 1] == merge.second;
-      parts[to] = here ? merge.joined : parts[from];
-      from += here ? 2 : 1;
-    }
-    parts.resize(to);
-  }
+  ranks_->merge(parts);
   ids.insert(ids.end(), parts.begin(), parts.end());
 }
 
@@ -173,7 +152,7 @@ Tensor GPT2Vocabulary::encode(const std::string& text) const {
     ids.push_back(end_of_text_);
     at = end + whole_token.size();
   }
-  return tensor(ids, {static_cast<std::int64_t>(ids.size())});
+  return ids_tensor(ids);
 }
 
 }  // namespace fit::text

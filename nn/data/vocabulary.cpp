@@ -1,10 +1,11 @@
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
 #include <unordered_map>
 
 #include "common/utf8.hpp"
-#include "data/moved.hpp"
+#include "data/tokens.hpp"
 #include "fit/text.hpp"
 #include "io/atomic_file.hpp"
 #include "io/json.hpp"
@@ -12,14 +13,6 @@
 
 namespace fit::text {
 namespace {
-
-const std::string& checked_token(const char* op, const std::vector<std::string>& tokens, std::int64_t id) {
-  if (id < 0 || id >= static_cast<std::int64_t>(tokens.size()))
-    check::fail(op, "there is no token ", id, ": there are ", tokens.size());
-  return tokens[id];
-}
-
-Tensor ids_tensor(const std::vector<std::int64_t>& ids) { return tensor(ids, {static_cast<std::int64_t>(ids.size())}); }
 
 template <class F>
 void each_character(const std::string& text, const F& f) {
@@ -132,13 +125,6 @@ CharVocabulary CharVocabulary::load(const std::string& path) {
 
 namespace {
 
-using Ids = std::vector<std::int64_t>;
-using Pair = std::pair<std::int64_t, std::int64_t>;
-
-std::uint64_t key_of(std::int64_t a, std::int64_t b) {
-  return static_cast<std::uint64_t>(a) << 32 | static_cast<std::uint64_t>(b);
-}
-
 enum class Kind { letter, digit, space, other };
 
 Kind kind_of(char c) {
@@ -169,17 +155,6 @@ Ids bytes_of(const std::string& word) {
   return ids;
 }
 
-// Merges each occurrence of a pair, from the left.
-void join(Ids& ids, Pair pair, std::int64_t joined) {
-  std::size_t to = 0;
-  for (std::size_t from = 0; from < ids.size(); ++to) {
-    const bool here = from + 1 < ids.size() && ids[from] == pair.first && ids[from + 1] == pair.second;
-    ids[to] = here ? joined : ids[from];
-    from += here ? 2 : 1;
-  }
-  ids.resize(to);
-}
-
 struct Word {
   Ids ids;
   std::int64_t count;
@@ -206,7 +181,9 @@ class PairCounts {
   }
   bool more() const { return !order_.empty() && order_.begin()->first <= -2; }
   Pair best() const { return order_.begin()->second; }
-  std::size_t length(Pair p) const { return lengths_[p.first] + lengths_[p.second]; }
+  std::size_t length(Pair p) const {
+    return lengths_[static_cast<std::size_t>(p.first)] + lengths_[static_cast<std::size_t>(p.second)];
+  }
   std::set<std::size_t> take_words(Pair pair) { return std::move(words_[pair]); }
 
  private:
@@ -244,7 +221,7 @@ BytePairVocabulary BytePairVocabulary::train(const std::string& text, std::int64
   return BytePairVocabulary(merges);
 }
 
-struct BytePairVocabulary::Joined : std::unordered_map<std::uint64_t, std::int64_t> {};
+struct BytePairVocabulary::Joined : PairRanks {};
 
 BytePairVocabulary::BytePairVocabulary(const Merges& merges) : merges_(merges) {
   const auto joined = std::make_shared<Joined>();
@@ -252,7 +229,7 @@ BytePairVocabulary::BytePairVocabulary(const Merges& merges) : merges_(merges) {
   for (const auto& [a, b] : merges) {
     if (a < 0 || b < 0 || a >= size() || b >= size())
       check::fail("BytePairVocabulary", "token ", size(), " joins ", a, " and ", b, ": both must come before it");
-    if (!joined->emplace(key_of(a, b), size()).second)
+    if (!joined->add(a, b, size()))
       check::fail("BytePairVocabulary", "token ", size(), " joins ", a, " and ", b, ", as one before it does");
     if (token(a).size() + token(b).size() > longest_token)
       check::fail("BytePairVocabulary", "token ", size(), " is longer than ", longest_token, " bytes");
@@ -269,15 +246,7 @@ Tensor BytePairVocabulary::encode(const std::string& text) const {
     const auto [at, first] = known.try_emplace(word);
     if (first) {
       Ids ids = bytes_of(word);
-      for (;;) {  // merges the pair that was learned first
-        auto best = joined_->end();
-        for (std::size_t i = 0; i + 1 < ids.size(); ++i)
-          if (const auto found = joined_->find(key_of(ids[i], ids[i + 1]));
-              found != joined_->end() && (best == joined_->end() || found->second < best->second))
-            best = found;
-        if (best == joined_->end()) break;
-        join(ids, merges_[best->second - 256], best->second);
-      }
+      joined_->merge(ids);
       at->second = std::move(ids);
     }
     all.insert(all.end(), at->second.begin(), at->second.end());

@@ -3,7 +3,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "data/moved.hpp"
+#include "data/tokens.hpp"
 #include "data/unicode.hpp"
 #include "fit/ops.hpp"
 #include "fit/readers.hpp"
@@ -53,10 +53,7 @@ std::int64_t WordPieces::id(const std::string& piece) const {
   return found->second;
 }
 
-const std::string& WordPieces::token(std::int64_t id) const {
-  if (id < 0 || id >= size()) check::fail(word_pieces_op, "there is no token ", id, ": there are ", size());
-  return pieces_[id];
-}
+const std::string& WordPieces::token(std::int64_t id) const { return checked_token(word_pieces_op, pieces_, id); }
 
 void WordPieces::add_word(std::vector<std::int64_t>& ids, const std::u32string& word) const {
   const std::size_t before = ids.size();
@@ -120,8 +117,7 @@ std::vector<std::int64_t> WordPieces::ids_of(const std::string& text, std::int64
 }
 
 Tensor WordPieces::encode(const std::string& text, std::int64_t max_length) const {
-  const std::vector<std::int64_t> ids = ids_of(text, max_length);
-  return tensor(ids, {static_cast<std::int64_t>(ids.size())});
+  return ids_tensor(ids_of(text, max_length));
 }
 
 Batch WordPieces::encode(const std::vector<std::string>& texts, std::int64_t max_length) const {

@@ -76,7 +76,7 @@ class BytePairVocabulary final : public Vocabulary {
   Merges merges_;
   std::vector<std::string> tokens_;
   struct Joined;
-  std::shared_ptr<const Joined> joined_;  // pair -> token
+  std::shared_ptr<const Joined> joined_;  // the merges, by their pairs
 };
 
 /// Windows of `length` tokens of a long text. The example at each multiple i of `stride` is

@@ -90,7 +90,7 @@ class GPT2Vocabulary final : public Vocabulary {
   std::vector<std::int64_t> bytes_;
   std::vector<Merge> merges_;
   struct Ranks;
-  std::shared_ptr<const Ranks> ranks_;  // two neighbours -> place in merges_
+  std::shared_ptr<const Ranks> ranks_;  // the merges, by their pairs
   std::int64_t end_of_text_ = -1;
 };
 
