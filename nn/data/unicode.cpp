@@ -30,6 +30,13 @@ class Set {
   std::vector<char32_t> begins_, ends_;
 };
 
+// Whether a table has a character. The set of the table is made at the first use.
+template <const std::vector<std::int32_t>& table>
+bool holds(char32_t c) {
+  static const Set set(table);
+  return set.holds(c);
+}
+
 // Replacements of characters, except those in `gone` and `blank` and Hangul.
 std::unordered_map<char32_t, Points> replacements() {
   std::unordered_map<char32_t, Points> all;
@@ -88,25 +95,10 @@ void append(std::string& text, char32_t c) {
   }
 }
 
-bool is_letter(char32_t c) {
-  static const Set set(tables::letters);
-  return set.holds(c);
-}
-
-bool is_number(char32_t c) {
-  static const Set set(tables::numbers);
-  return set.holds(c);
-}
-
-bool is_space(char32_t c) {
-  static const Set set(tables::spaces);
-  return set.holds(c);
-}
-
-bool is_punctuation(char32_t c) {
-  static const Set set(tables::punctuation);
-  return set.holds(c);
-}
+bool is_letter(char32_t c) { return holds<tables::letters>(c); }
+bool is_number(char32_t c) { return holds<tables::numbers>(c); }
+bool is_space(char32_t c) { return holds<tables::spaces>(c); }
+bool is_punctuation(char32_t c) { return holds<tables::punctuation>(c); }
 
 void append_for_bert(Points& to, char32_t c) {
   static const Set chinese(tables::chinese), gone(tables::gone), blank(tables::blank);
