@@ -289,18 +289,8 @@ void DataLoader::divide(int rank, int size) {
   ranks_ = size;
 }
 
-namespace {
-
-// An empty part of a batch repeats one row, with weight 0.
-dist::Rows not_empty(dist::Rows rows) {
-  if (rows.count == 0) rows.first = rows.of - 1, rows.count = 1;
-  return rows;
-}
-
-}  // namespace
-
 DataLoader::Span DataLoader::examples_of(std::int64_t index) const {
-  const dist::Rows rows = not_empty(rows_of(index));
+  const dist::Rows rows = rows_of(index).or_last();
   const auto* const collate = options_.collate().target<Batch (*)(const std::vector<Example>&)>();
   const bool own = options_.collated() == Collated::own || (collate && *collate == stack_collate);
   return own ? Span{rows.first, rows.first + rows.count} : Span{0, rows.of};
@@ -327,7 +317,7 @@ Batch DataLoader::collated(std::int64_t index, const std::vector<Example>& examp
   const NoGrad no_grad;
   // Keyed beyond all places of examples: collate may draw, too.
   const KeyedDraws draws(seed_, static_cast<std::uint64_t>(epoch_), ~static_cast<std::uint64_t>(index));
-  const dist::Rows rows = not_empty(rows_of(index));
+  const dist::Rows rows = rows_of(index).or_last();
   Batch batch = options_.collate()(examples);
   if (static_cast<std::int64_t>(examples.size()) == rows.of && rows.count < rows.of)
     for (Tensor& field : batch)

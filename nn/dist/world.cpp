@@ -104,4 +104,10 @@ Rows::Rows(std::int64_t rows, int rank, int size) : of(rows) {
   count = each + (rank < more);
 }
 
+Rows Rows::or_last() const {
+  Rows part = *this;
+  if (count == 0) part.first = of - 1, part.count = 1;
+  return part;
+}
+
 }  // namespace fit::dist

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "common/clock.hpp"
+#include "dist/agree.hpp"
 #include "fit/graph.hpp"
 #include "fit/parallel.hpp"
 #include "kernels/elementwise.hpp"
@@ -173,9 +174,8 @@ void DataParallel::Buckets::put_back(const Bucket& b, const Member& m, double co
   auto& [name, p] = parameters_[m.parameter];
   if (count == 0) return;
   if (count < world_.size() && options_.missing() == Missing::error)
-    throw AgreedError("[DataParallel] the parameter " + name + " got a gradient on " +
-                      std::to_string(static_cast<int>(count)) + " of " + std::to_string(world_.size()) +
-                      " ranks: give it one on all, or let it count as zero (Missing::zero)");
+    fail_alike("DataParallel", "the parameter ", name, " got a gradient on ", count, " of ", world_.size(),
+               " ranks: give it one on all, or let it count as zero (Missing::zero)");
   Tensor g = p.grad();
   if (!g.defined()) p.set_grad(g = Tensor::empty(p.shape(), p.dtype()));
   g.before_write(buckets_op);

@@ -49,14 +49,14 @@ DataParallel::DataParallel(const DataParallelOptions& options, World& world, con
     if (p.defined() && p.requires_grad() && seen.insert(p.impl()).second) trained.emplace_back(name, p);
   for (const auto& [name, p] : trained)
     if (p.dtype() == bfloat16)
-      throw AgreedError("[DataParallel] the parameter " + name +
-                        " is bfloat16, in which sums of gradients lose digits: train float32 parameters under "
-                        "Autocast(bfloat16), or freeze it");
+      fail_alike(data_parallel_op, "the parameter ", name,
+                 " is bfloat16, in which sums of gradients lose digits: train float32 parameters under "
+                 "Autocast(bfloat16), or freeze it");
   if (world.size() > 1)
     for (const auto& [name, p] : trained)
       if (taken.count(p.impl()))
-        throw AgreedError("[DataParallel] the parameter " + name +
-                          " is in another DataParallel that lives: its gradient would be summed twice");
+        fail_alike(data_parallel_op, "the parameter ", name,
+                   " is in another DataParallel that lives: its gradient would be summed twice");
   buckets_ = std::make_unique<Buckets>(world, options, trained);
   if (world.size() == 1) return;
   taken.insert(seen.begin(), seen.end());
@@ -80,8 +80,7 @@ Rows DataParallel::rows(std::int64_t of) {
     check::fail(data_parallel_op, "rows() is asked for a part of ", of, " rows, and before of ", rows_.of,
                 " of the same batch: they must be equal; backward() ends a batch");
   rows_ = Rows(of, world_.rank(), world_.size());
-  Rows part = rows_;
-  if (part.count == 0) part.first = of - 1, part.count = 1;
+  const Rows part = rows_.or_last();
   if (world_.size() > 1) batch_rows = {part.first, part.count};
   return part;
 }
@@ -101,7 +100,7 @@ double DataParallel::backward(const Tensor& loss, double weight) {
   if (!(weight >= 0)) check::fail(data_parallel_op, "weight is ", weight, ": it must not be negative");
   if (world_.size() == 1) return weighted_backward(loss, 1);
   const double all = sum({weight}, world_)[0];
-  if (all == 0) throw AgreedError("[DataParallel] the weights of all ranks are 0: the batch has nothing that counts");
+  if (all == 0) fail_alike(data_parallel_op, "the weights of all ranks are 0: the batch has nothing that counts");
   return weighted_backward(loss, weight / all);
 }
 

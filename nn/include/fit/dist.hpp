@@ -99,6 +99,8 @@ struct Rows {
   Rows() = default;
   Rows(std::int64_t of, int rank, int size);
   double share() const { return of > 0 ? static_cast<double>(count) / static_cast<double>(of) : 0; }
+  /// This part; the last row if it is empty. A rank without rows computes with the last row, and weight 0.
+  Rows or_last() const;
 };
 
 }  // namespace fit::dist
