@@ -19,25 +19,19 @@ void check_count(const char* name, std::size_t given, std::int64_t rows) {
                 " rows: there must be one for each, or none");
 }
 
-// The right singular vectors of x that belong to its `count` largest singular values, row by row, and the squares of
-// all its singular values, the largest first.
+// The right singular vectors of x [N, D] that belong to its two largest singular values, as columns [D, 2], and the
+// squares of all its singular values, the largest first.
 struct PrincipalAxes {
-  std::vector<std::vector<double>> axes;
-  std::vector<double> squares;
+  Tensor axes, squares;
 };
 
-PrincipalAxes principal_axes(const Tensor& x, std::int64_t count) {
+PrincipalAxes principal_axes(const Tensor& x) {
   // The right singular vectors of a tall matrix are those of x' x, which is small; its singular values are the squares.
   const bool tall = x.size(0) > x.size(1);
-  const Tensor wide = x.to(float64);
-  const auto [u, s, v] = svd(tall ? matmul(transpose(wide), wide) : wide);
-  PrincipalAxes p;
-  p.squares = (tall ? s : s * s).to_vector<double>();
-  for (std::int64_t k = 0; k < std::min(count, s.size(0)); ++k) {
-    const Tensor axis = v[{range(), k}];
-    p.axes.push_back((axis[argmax(abs(axis)).item<std::int64_t>()].item() < 0 ? -axis : axis).to_vector<double>());
-  }
-  return p;
+  const auto [u, s, v] = svd(tall ? matmul(transpose(x), x) : x);
+  const Tensor axes = v[{range(), range(0, 2)}];
+  const Tensor largest = take_along(axes, 0, argmax(abs(axes), 0, keepdims));
+  return {axes * sign(largest), tall ? s : s * s};
 }
 
 struct Area {
@@ -108,46 +102,34 @@ Figure embedding_map(const Tensor& embeddings, const EmbeddingMapOptions& option
   if (embeddings.rank() != 2 || embeddings.size(1) < 2)
     check::fail(embedding_map_op, "embeddings is ", embeddings.shape(),
                 ": it must be (N, D), a row for each token, D at least 2");
-  const std::int64_t rows = embeddings.size(0), D = embeddings.size(1);
+  const std::int64_t rows = embeddings.size(0);
   check_count("tokens", options.tokens().size(), rows);
   check_count("groups", options.groups().size(), rows);
   for (const std::int64_t g : options.groups())
     if (g < 0) check::fail(embedding_map_op, "groups has ", g, ": groups are numbered from 0");
 
   const NoGrad no_grad;
-  const std::vector<double> values = embeddings.to(float64).to_vector<double>();
-  std::vector<std::size_t> kept;  // the finite rows
-  std::vector<double> finite;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const auto begin = values.begin() + r * D, end = begin + D;
-    if (!std::all_of(begin, end, [](double v) { return std::isfinite(v); })) continue;
-    kept.push_back(static_cast<std::size_t>(r));
-    finite.insert(finite.end(), begin, end);
-  }
-  const auto n = static_cast<std::int64_t>(kept.size());
+  const Tensor values = embeddings.to(float64);
+  const Tensor finite = flatten(nonzero(all(isfinite(values), 1)));
+  const std::int64_t n = finite.numel();
   if (n < 2)
     check::fail(embedding_map_op, "embeddings is ", embeddings.shape(), " with ", n,
                 " finite rows: it needs two at least");
-  const Tensor x = tensor(finite, {n, D});
+  const Tensor x = index_select(values, 0, finite);
   const Tensor centered = x - mean(x, 0, keepdims);
-  const PrincipalAxes principal = principal_axes(centered, 2);
-  double variance = 0;
-  for (const double s : principal.squares) variance += s;
-
-  const std::vector<double> rows_of = centered.to_vector<double>();
+  const PrincipalAxes principal = principal_axes(centered);
+  const double variance = sum(principal.squares).item();
+  const std::vector<double> coordinates = matmul(centered, principal.axes).to_vector<double>();
   std::vector<Point> scores;
-  for (std::int64_t r = 0; r < n; ++r) {
-    double at[2] = {0, 0};
-    for (std::size_t k = 0; k < principal.axes.size(); ++k)
-      for (std::int64_t c = 0; c < D; ++c) at[k] += rows_of[r * D + c] * principal.axes[k][c];
-    scores.push_back({at[0], at[1]});
-  }
+  for (std::size_t i = 0; i < coordinates.size(); i += 2) scores.push_back({coordinates[i], coordinates[i + 1]});
+  std::vector<std::size_t> kept;
+  for (const std::int64_t row : finite.data<std::int64_t>()) kept.push_back(static_cast<std::size_t>(row));
 
   Frame frame;
   frame.title = options.title(), frame.theme = options.theme();
   frame.field_width = 500, frame.field_height = 400;
-  const auto label = [&](std::size_t k) {
-    const double share = variance > 0 && k < principal.squares.size() ? principal.squares[k] / variance : 0;
+  const auto label = [&](std::int64_t k) {
+    const double share = variance > 0 ? principal.squares[k].item() / variance : 0;
     return "Component " + std::to_string(k + 1) + " (" + percent(share) + " of the variance)";
   };
   frame.xlabel = label(0), frame.ylabel = label(1);
