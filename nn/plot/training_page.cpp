@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/clock.hpp"
 #include "fit/attention_page.hpp"
 #include "fit/error.hpp"
 #include "fit/graph.hpp"
@@ -23,12 +24,9 @@ namespace fit::plot {
 namespace {
 
 using nlohmann::json;
-using Clock = std::chrono::steady_clock;
 constexpr const char* training_page_op = "plot::TrainingPage";
 constexpr std::size_t most_points = 2000;
 constexpr double share_of_time = 0.01;  // fraction of the time that writing may take
-
-double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 
 // Neighbouring values of a curve, merged into one point.
 struct Point {
@@ -153,7 +151,7 @@ struct TrainingPage::State {
            {"steps", options.steps()},
            {"step", step},
            {"first", first},
-           {"seconds", seconds_since(start)},
+           {"seconds", steady_seconds() - start},
            {"written", std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count()},
            {"state", states[static_cast<int>(state)]},
            {"rate", has_tokens ? "Tokens a second" : "Steps a second"},
@@ -181,8 +179,8 @@ struct TrainingPage::State {
     ++heads_written;
   }
   void measure() {
-    if (const double time = seconds_since(measured); time > 0 && counted > 0) all["rate"].add(step, counted / time);
-    counted = 0, measured = Clock::now();
+    if (const double time = steady_seconds() - measured; time > 0 && counted > 0) all["rate"].add(step, counted / time);
+    counted = 0, measured = steady_seconds();
   }
   void write() {
     write_heads();
@@ -192,15 +190,16 @@ struct TrainingPage::State {
   template <class F>
   void guarded(F f) {
     if (silent) return;
-    const Clock::time_point begin = Clock::now();
+    const double begin = steady_seconds();
     try {
       f();
     } catch (const FileError& error) {
       silent = true;
       std::cerr << error.what() << std::endl;
     }
-    if (options.seconds_between() > 0) wait = std::max(options.seconds_between(), seconds_since(begin) / share_of_time);
-    written = Clock::now();
+    if (options.seconds_between() > 0)
+      wait = std::max(options.seconds_between(), (steady_seconds() - begin) / share_of_time);
+    written = steady_seconds();
   }
 
   std::string stem;  // the path without .html
@@ -212,7 +211,7 @@ struct TrainingPage::State {
   bool has_tokens = false;
   bool silent = false;  // no path, or writing has failed
   double counted = 0;   // tokens, or steps, since the rate was measured
-  Clock::time_point start = Clock::now(), measured = start, written = start;
+  double start = steady_seconds(), measured = start, written = start;
   double wait = 0;  // seconds
   AttentionRecording recording;
   bool heads_changed = false;
@@ -233,7 +232,7 @@ void TrainingPage::add(const TrainingRow& row) {
   const auto tokens = row.find("tokens");
   const double count = tokens == row.end() ? 0 : tokens->second;
   if (s.first < 0)
-    s.first = s.step, s.measured = Clock::now();  // earlier steps are not timed
+    s.first = s.step, s.measured = steady_seconds();  // earlier steps are not timed
   else
     s.counted += count > 0 ? count : steps;
   s.has_tokens = s.has_tokens || count > 0;
@@ -244,7 +243,7 @@ void TrainingPage::add(const TrainingRow& row) {
     std::raise(InterruptGuard::signal());  // ends the program, as it would have without the page
   }
   // LCOV_EXCL_STOP
-  if (seconds_since(s.written) < s.wait) return;
+  if (steady_seconds() - s.written < s.wait) return;
   s.measure();
   s.guarded([&] { s.write(); });
 }
