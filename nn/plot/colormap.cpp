@@ -37,30 +37,18 @@ std::string Rgb::hex() const {
 }
 
 const Palette& palette(Colormap map) {
-  // viridis: Smith and van der Walt, CC0. Blues and RdBu: ColorBrewer, Cynthia Brewer, Apache 2.0.
-  static const Palette viridis =
+  // In the order of Colormap. viridis: Smith and van der Walt, CC0. Blues and RdBu: ColorBrewer, Cynthia Brewer,
+  // Apache 2.0.
+  static const Palette palettes[] = {
       interpolate({0x440154, 0x481a6c, 0x472f7d, 0x414487, 0x39568c, 0x31688e, 0x2a788e, 0x23888e, 0x1f988b, 0x22a884,
-                   0x35b779, 0x54c568, 0x7ad151, 0xa5db36, 0xd2e21b, 0xfde725});
-  static const Palette blues =
-      interpolate({0xf7fbff, 0xdeebf7, 0xc6dbef, 0x9ecae1, 0x6baed6, 0x4292c6, 0x2171b5, 0x08519c, 0x08306b});
-  static const Palette night =
-      interpolate({0x0d1420, 0x10294a, 0x164a80, 0x2171b5, 0x4292c6, 0x6baed6, 0x9ecae1, 0xdeebf7, 0xfdfefe});
-  static const Palette rdbu = interpolate(
-      {0x67001f, 0xb2182b, 0xd6604d, 0xf4a582, 0xfddbc7, 0xf7f7f7, 0xd1e5f0, 0x92c5de, 0x4393c3, 0x2166ac, 0x053061});
-  static const Palette dusk = interpolate(
-      {0xffc4ae, 0xf78a70, 0xd94b45, 0x97263a, 0x511a2c, 0x171c24, 0x16304f, 0x1c5a92, 0x3c8bcb, 0x7fbdf0, 0xc3e2fc});
-  switch (map) {
-    case Colormap::viridis:
-      return viridis;
-    case Colormap::blues:
-      return blues;
-    case Colormap::night:
-      return night;
-    case Colormap::rdbu:
-      return rdbu;
-    default:
-      return dusk;
-  }
+                   0x35b779, 0x54c568, 0x7ad151, 0xa5db36, 0xd2e21b, 0xfde725}),
+      interpolate({0xf7fbff, 0xdeebf7, 0xc6dbef, 0x9ecae1, 0x6baed6, 0x4292c6, 0x2171b5, 0x08519c, 0x08306b}),
+      interpolate({0x0d1420, 0x10294a, 0x164a80, 0x2171b5, 0x4292c6, 0x6baed6, 0x9ecae1, 0xdeebf7, 0xfdfefe}),
+      interpolate({0x67001f, 0xb2182b, 0xd6604d, 0xf4a582, 0xfddbc7, 0xf7f7f7, 0xd1e5f0, 0x92c5de, 0x4393c3, 0x2166ac,
+                   0x053061}),
+      interpolate({0xffc4ae, 0xf78a70, 0xd94b45, 0x97263a, 0x511a2c, 0x171c24, 0x16304f, 0x1c5a92, 0x3c8bcb, 0x7fbdf0,
+                   0xc3e2fc})};
+  return palettes[static_cast<std::size_t>(map)];
 }
 
 bool is_light(Rgb c) {
