@@ -10,7 +10,6 @@
 #include "plot/encode.hpp"
 #include "plot/masked_pairs.hpp"
 #include "plot/page/assets.hpp"
-#include "plot/page/heads.hpp"
 #include "plot/text.hpp"
 #include "tensor/check.hpp"
 
@@ -233,7 +232,7 @@ class Page {
 
 }  // namespace
 
-std::string heads_html(const AttentionRecording& recording, const AttentionPageOptions& options) {
+std::string page::heads_view(const AttentionRecording& recording, const AttentionPageOptions& options) {
   if (recording.records().empty()) check::fail(attention_page_op, "the recording is empty: there is nothing to show");
   if (options.max_tokens() < 1)
     check::fail(attention_page_op, "max_tokens is ", options.max_tokens(), ": it must be positive");
@@ -244,7 +243,7 @@ std::string heads_html(const AttentionRecording& recording, const AttentionPageO
 }
 
 std::string attention_page(const AttentionRecording& recording, const AttentionPageOptions& options) {
-  const std::string title = escape_xml(printable(recording.title)), heads = heads_html(recording, options);
+  const std::string title = escape_xml(printable(recording.title)), heads = page::heads_view(recording, options);
   return page::filled(page::attention_html,
                       {{"{{head}}", page::head(title, std::string(page::heads_css) + page::attention_css)},
                        {"{{heading}}", title},

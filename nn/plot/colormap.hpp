@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <iosfwd>
 #include <string>
 
 #include "fit/plot.hpp"
@@ -31,5 +32,8 @@ inline bool diverges(Colormap map) { return map == Colormap::rdbu || map == Colo
 
 // Whether dark text reads better than white text on this colour.
 bool is_light(Rgb c);
+
+// Whether text for this stream may have colours.
+bool has_colors(const std::ostream& out, Colors colors = Colors::automatic);
 
 }  // namespace fit::plot

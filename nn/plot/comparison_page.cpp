@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "plot/page/assets.hpp"
-#include "plot/page/heads.hpp"
 #include "plot/text.hpp"
 #include "tensor/check.hpp"
 
@@ -42,7 +41,7 @@ std::string comparison_page(const ComparedRun& a, const ComparedRun& b, const st
   std::string views;
   for (const ComparedRun* const run : {&a, &b})
     if (heads)
-      views += "<div class=\"run\"><h2>" + escape_xml(printable(run->name)) + "</h2>\n" + heads_html(run->heads) +
+      views += "<div class=\"run\"><h2>" + escape_xml(printable(run->name)) + "</h2>\n" + page::heads_view(run->heads) +
                "</div>\n";
   const std::string escaped = escape_xml(printable(title));
   return page::filled(page::comparison_html,

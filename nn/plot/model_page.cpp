@@ -17,7 +17,6 @@
 #include "io/half.hpp"
 #include "plot/encode.hpp"
 #include "plot/page/assets.hpp"
-#include "plot/page/heads.hpp"
 #include "plot/text.hpp"
 #include "tensor/check.hpp"
 

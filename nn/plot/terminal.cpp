@@ -1,5 +1,3 @@
-#include "plot/terminal.hpp"
-
 #include <sys/ioctl.h>
 #include <unistd.h>
 

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "fit/ops.hpp"
-#include "plot/lesson/mathml.hpp"
 #include "plot/lesson/page.hpp"
 #include "plot/lesson/prose.hpp"
 #include "plot/lesson/source.hpp"

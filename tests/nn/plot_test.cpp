@@ -14,9 +14,9 @@
 
 #include "fit/nn/position.hpp"
 #include "fit/ops.hpp"
+#include "plot/colormap.hpp"
 #include "plot/drawing.hpp"
 #include "plot/encode.hpp"
-#include "plot/terminal.hpp"
 #include "support/catch.hpp"
 #include "support/pseudo_terminal.hpp"
 #include "support/text.hpp"

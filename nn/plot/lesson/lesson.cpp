@@ -12,11 +12,11 @@
 #include "common/rollback.hpp"
 #include "fit/error.hpp"
 #include "fit/ops.hpp"
+#include "plot/colormap.hpp"
 #include "plot/lesson/capture.hpp"
 #include "plot/lesson/page.hpp"
 #include "plot/lesson/prose.hpp"
-#include "plot/page/heads.hpp"
-#include "plot/terminal.hpp"
+#include "plot/page/assets.hpp"
 #include "plot/text.hpp"
 #include "tensor/check.hpp"
 
@@ -191,7 +191,7 @@ void Lesson::figure(const plot::Figure& figure, const std::string& caption, int 
 }
 
 void Lesson::heads(const AttentionRecording& recording) {
-  state_->add(Kind::heads, plot::heads_html(recording), plot::printable(recording.title));
+  state_->add(Kind::heads, plot::page::heads_view(recording), plot::printable(recording.title));
 }
 
 bool Lesson::claim(const std::string& what, bool holds) {

@@ -1,10 +1,9 @@
-#include "plot/lesson/mathml.hpp"
-
 #include <cctype>
 #include <cstring>
 #include <map>
 
 #include "common/utf8.hpp"
+#include "plot/lesson/prose.hpp"
 #include "plot/text.hpp"
 #include "tensor/check.hpp"
 

@@ -3,7 +3,6 @@
 #include <cctype>
 #include <sstream>
 
-#include "plot/lesson/mathml.hpp"
 #include "plot/text.hpp"
 
 namespace fit::plot {

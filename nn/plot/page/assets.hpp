@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "fit/attention_page.hpp"
+
 // Styles and scripts of the pages. The build embeds the files of this folder (core/cmake/embed.cmake).
 namespace fit::plot::page {
 
@@ -37,6 +39,11 @@ std::string shared_script();
 
 // The script of pages that show heads: that of all pages, the views, and what they unpack blocks with.
 std::string heads_script();
+
+// The view of all heads as a part of a page: heads_html with its data. The page's script makes it work by
+// `new HeadsView(element)` (page/heads/view.js); it needs heads_script() and the style heads_css.
+// The errors are those of attention_page().
+std::string heads_view(const AttentionRecording& recording, const AttentionPageOptions& options = {});
 
 // JSON for a script element: without '<' it can neither close nor open one. What is not UTF-8 is replaced.
 std::string script_json(const nlohmann::json& json);
