@@ -58,6 +58,16 @@ void check_tokens(AttentionRecord& r) {
   check("keys", r.keys.size(), keys);
 }
 
+// Equal numbers for equal names.
+std::vector<std::int64_t> numbers_of(const std::vector<std::string>& names) {
+  std::map<std::string, std::int64_t> known;
+  std::vector<std::int64_t> numbers;
+  numbers.reserve(names.size());
+  for (const std::string& name : names)
+    numbers.push_back(known.emplace(name, static_cast<std::int64_t>(known.size())).first->second);
+  return numbers;
+}
+
 std::size_t bytes_of(const Tensor& x) {
   return x.defined() ? static_cast<std::size_t>(x.numel()) * (x.dtype() == boolean ? 1 : 4) : 0;
 }
@@ -127,6 +137,9 @@ std::vector<HeadMeasures> head_measures(const AttentionRecord& record) {
     check::fail("head_measures", "weights is ", shape, self ? " in self-attention" : "",
                 ": it must be [H, Sq, Sk], with one key or more", self ? " and a key for each query" : "");
   const std::int64_t H = shape[0], Sq = shape[1], Sk = shape[2];
+  if (self && !record.keys.empty() && record.keys.size() != static_cast<std::size_t>(Sk))
+    check::fail("head_measures", "keys has ", record.keys.size(), " names, weights is ", shape, ": there must be ", Sk,
+                " names, or none");
   const float* const weights = record.weights.data<float>().data();
   kernels::Visibility visibility;
   visibility.Sq = Sq, visibility.Sk = Sk;
@@ -170,14 +183,14 @@ std::vector<HeadMeasures> head_measures(const AttentionRecord& record) {
   }
   const auto mean = [](double sum, std::int64_t n) { return n > 0 ? sum / static_cast<double>(n) : none; };
   std::vector<TokenScores> scores(sums.size(), {none, none, none});
-  if (self) scores = token_scores(record.weights.unsqueeze(0), {});
+  if (self) scores = token_scores(record.weights.unsqueeze(0), numbers_of(record.keys));
   std::vector<HeadMeasures> measures;
   measures.reserve(sums.size());
   for (std::size_t h = 0; h < sums.size(); ++h) {
     const Sums& s = sums[h];
     measures.push_back({mean(s.of.entropy, s.rows), self ? mean(s.of.distance, s.rows) : none,
                         self ? mean(s.of.self, s.rows) : none, scores[h].previous, mean(s.of.first, s.rows),
-                        mean(s.of.agreement, s.compared)});
+                        mean(s.of.agreement, s.compared), scores[h].duplicate, scores[h].induction});
   }
   return measures;
 }

@@ -6,7 +6,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "layers/token_scores.hpp"
 #include "plot/encode.hpp"
 #include "plot/masked_pairs.hpp"
 #include "plot/page/assets.hpp"
@@ -113,16 +112,6 @@ bool has_nan(const Sheet& s) {
   return std::any_of(s.weights.begin(), s.weights.end(), [](float w) { return !std::isfinite(w); });
 }
 
-// Equal numbers for equal names.
-std::vector<std::int64_t> numbers_of(const std::vector<std::string>& names) {
-  std::map<std::string, std::int64_t> known;
-  std::vector<std::int64_t> numbers;
-  numbers.reserve(names.size());
-  for (const std::string& name : names)
-    numbers.push_back(known.emplace(name, static_cast<std::int64_t>(known.size())).first->second);
-  return numbers;
-}
-
 json number(double v) { return std::isfinite(v) ? json(v) : json(nullptr); }
 
 // Collects the data of a page. Texts and blocks that several records share are stored once.
@@ -148,12 +137,7 @@ class Page {
     }
     for (const HeadMeasures& m : head_measures(r))
       entry["measures"].push_back({number(m.entropy), number(m.distance), number(m.self), number(m.previous),
-                                   number(m.first), number(m.agreement)});
-    std::vector<TokenScores> scores(static_cast<std::size_t>(s.heads), {NAN, NAN, NAN});
-    if (r.kind == AttentionKind::self) scores = token_scores(r.weights.unsqueeze(0), numbers_of(r.keys));
-    for (std::size_t h = 0; h < scores.size(); ++h)
-      for (const double score : {scores[h].duplicate, scores[h].induction})
-        entry["measures"][h].push_back(number(score));
+                                   number(m.first), number(m.agreement), number(m.duplicate), number(m.induction)});
     std::vector<std::string> notes;
     if (s.row_block > 1 || s.col_block > 1)
       notes.push_back(std::to_string(r.weights.size(1)) + " queries and " + std::to_string(r.weights.size(2)) +

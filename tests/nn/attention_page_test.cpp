@@ -260,6 +260,8 @@ TEST_CASE("the page of heads, head_measures() and head_scores() have one definit
     CHECK(page[head][6].get<double>() == Approx(scores.duplicate[{0, h}].item()));
     CHECK(page[head][3].get<double>() == Approx(scores.previous[{0, h}].item()));
     CHECK(measures[head].previous == Approx(scores.previous[{0, h}].item()));
+    CHECK(measures[head].duplicate == Approx(scores.duplicate[{0, h}].item()));
+    CHECK(measures[head].induction == Approx(scores.induction[{0, h}].item()));
   }
 }
 

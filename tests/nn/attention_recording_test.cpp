@@ -174,7 +174,7 @@ TEST_CASE("queries that see nothing or are not finite do not count in measures")
 TEST_CASE("a head alone agrees with nobody, and in cross-attention there is no distance") {
   const auto o = AttentionRecordOptions().kind(AttentionKind::cross);
   const HeadMeasures m = head_measures(with(full({1, 3, 2}, 0.5), o).records()[0])[0];
-  for (const double v : {m.agreement, m.distance, m.self, m.previous}) CHECK(std::isnan(v));
+  for (const double v : {m.agreement, m.distance, m.self, m.previous, m.duplicate, m.induction}) CHECK(std::isnan(v));
   CHECK(m.entropy == Approx(std::log(2)));
   CHECK(m.first == 0.5);
 }
@@ -193,6 +193,10 @@ TEST_CASE("a record that was changed is looked at before it is measured") {
                     "[head_measures] weights is [3, 3]: it must be [H, Sq, Sk], with one key or more");
   changed.weights = Tensor();
   CHECK_THROWS_WITH(head_measures(changed), Contains("weights is undefined"));
+  AttentionRecord named = with(full({1, 3, 3}, 0.5)).records()[0];
+  named.keys = {"a", "b"};
+  CHECK_THROWS_WITH(head_measures(named),
+                    "[head_measures] keys has 2 names, weights is [1, 3, 3]: there must be 3 names, or none");
 }
 
 TEST_CASE("with a cache, a query stands behind the keys before it") {

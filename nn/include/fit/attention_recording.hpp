@@ -56,10 +56,13 @@ struct HeadMeasures {
   double previous;   ///< weight on the previous position; self-attention only
   double first;      ///< weight on the first key
   double agreement;  ///< sum min(p, q), where q is the mean of the layer's other heads: 1 if p = q
+  double duplicate;  ///< weight on earlier positions with the query's token, over the queries with such a position
+  double induction;  ///< weight on the positions right after those, over the same queries (Olsson et al. 2022)
 };
 
-/// The measures of each head. In self-attention query i has position i + Sk - Sq. Throws Error if the weights are not
-/// float32 [H, Sq, Sk], or if self-attention has fewer keys than queries.
+/// The measures of each head. In self-attention query i has position i + Sk - Sq; duplicate and induction need the
+/// names of the keys. Throws Error if the weights are not float32 [H, Sq, Sk], if self-attention has fewer keys than
+/// queries, or for a wrong number of names.
 std::vector<HeadMeasures> head_measures(const AttentionRecord& record);
 
 /// The records of a run, in the order in which they were added.
