@@ -68,13 +68,10 @@ void append_hangul(Points& to, char32_t c) {
 Points points_of(const char* op, const std::string& text) {
   Points all;
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t n = utf8::sequence_length(text, at);
-    if (n == 0) check::fail(op, "the text is not UTF-8 at byte ", at);
-    const auto byte = [&](std::size_t k) { return static_cast<char32_t>(static_cast<unsigned char>(text[at + k])); };
-    char32_t c = n == 1 ? byte(0) : byte(0) & (0x7Fu >> n);
-    for (std::size_t k = 1; k < n; ++k) c = c << 6 | (byte(k) & 0x3F);
-    all.push_back(c);
-    at += n;
+    const std::size_t begin = at;
+    all.push_back(utf8::next(text, at));
+    // U+FFFD itself has three bytes.
+    if (all.back() == 0xFFFD && at == begin + 1) check::fail(op, "the text is not UTF-8 at byte ", begin);
   }
   return all;
 }

@@ -98,14 +98,7 @@ const Glyph& glyph(char32_t c) {
 
 std::vector<char32_t> characters(const std::string& utf8) {
   std::vector<char32_t> all;
-  for (std::size_t i = 0; i < utf8.size();) {
-    const std::size_t n = utf8::sequence_length(utf8, i);
-    const auto lead = static_cast<unsigned char>(utf8[i]);
-    char32_t c = n == 0 ? 0xfffd : n == 1 ? lead : lead & (0x7fu >> n);
-    for (std::size_t k = 1; k < n; ++k) c = c << 6 | (static_cast<unsigned char>(utf8[i + k]) & 0x3f);
-    all.push_back(c);
-    i += n == 0 ? 1 : n;
-  }
+  for (std::size_t at = 0; at < utf8.size();) all.push_back(utf8::next(utf8, at));
   return all;
 }
 

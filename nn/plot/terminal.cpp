@@ -6,6 +6,7 @@
 #include <cstring>
 #include <iostream>
 
+#include "common/utf8.hpp"
 #include "plot/matrix.hpp"
 
 namespace fit::plot {
@@ -62,10 +63,8 @@ void print_column_labels(std::ostream& out, const std::vector<std::string>& labe
     std::string text = spaces(margin);
     for (std::size_t i = 0; i < labels.size(); i += static_cast<std::size_t>(stride)) {
       const std::size_t begin = at[i];
-      std::size_t end = begin + (begin < labels[i].size());
-      while (end < labels[i].size() && (static_cast<unsigned char>(labels[i][end]) & 0xc0) == 0x80) ++end;
-      at[i] = end;
-      const std::string letter = labels[i].substr(begin, end - begin);
+      if (begin < labels[i].size()) utf8::next(labels[i], at[i]);
+      const std::string letter = labels[i].substr(begin, at[i] - begin);
       text += stride > 1 ? labels[i] + spaces(stride * cell - code_points(labels[i]))
                          : centered(flat ? labels[i] : letter, cell);
     }

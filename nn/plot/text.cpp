@@ -1,6 +1,5 @@
 #include "plot/text.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -14,7 +13,6 @@
 
 namespace fit::plot {
 
-using utf8::sequence_length;
 using utf8::starts_code_point;
 
 std::string fixed(double v, int digits) {
@@ -34,10 +32,9 @@ std::string coordinate(double v) {
 
 std::string printable(const std::string& text) {
   std::string s;
-  for (std::size_t i = 0; i < text.size();) {
-    const std::size_t n = std::max<std::size_t>(1, sequence_length(text, i));
-    const std::string one = text.substr(i, n);
-    const char32_t c = characters(one)[0];
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t begin = at;
+    const char32_t c = utf8::next(text, at);
     const auto within = [c](char32_t low, char32_t high) { return low <= c && c <= high; };
     if (c == '\n')
       s += "↵";
@@ -46,8 +43,7 @@ std::string printable(const std::string& text) {
     else if (c == 0xfffd || c == 0xfffe || c == 0xffff || within(0x202a, 0x202e) || within(0x2066, 0x2069))
       s += "�";
     else
-      s += one;
-    i += n;
+      s.append(text, begin, at - begin);
   }
   return s;
 }

@@ -143,9 +143,9 @@ class Formula {
     if (std::strchr("()[]|", c)) return ++at_, sign(std::string(1, c), " stretchy=\"false\"");
     if (static_cast<unsigned char>(c) < 0x80)
       return ++at_, c == '-' ? sign("−") : c == '\'' ? sign("′") : sign(std::string(1, c));
-    const std::size_t n = std::max<std::size_t>(1, utf8::sequence_length(text_, at_));
-    at_ += n;
-    return identifier(text_.substr(at_ - n, n));
+    const std::size_t begin = at_;
+    utf8::next(text_, at_);
+    return identifier(text_.substr(begin, at_ - begin));
   }
 
   std::string command() {
