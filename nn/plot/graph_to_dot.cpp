@@ -86,7 +86,6 @@ class Graph {
  private:
   static constexpr std::size_t unfolded = ~std::size_t{0};
   struct Group {
-    std::string name;  // of the layer
     std::size_t operations = 0, parameters = 0;
     std::int64_t numbers = 0;  // elements of the parameters
     const Node* last = nullptr;
@@ -136,26 +135,20 @@ class Graph {
     groups_.clear();
     group_of_.assign(nodes_.size(), "");
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      if (layers_[i].size() < depth) continue;
-      const std::string name = joined(layers_[i], depth);
-      Group& g = groups_[name];
-      g.name = name;
-      if (nodes_[i]->leaf()) {
-        ++g.parameters;
-        g.numbers += nodes_[i]->outputs[0].shape.numel();
-      } else {
-        ++g.operations;
-        g.last = nodes_[i];
-      }
-      group_of_[i] = name;
+      if (layers_[i].size() < depth || nodes_[i]->leaf()) continue;
+      group_of_[i] = joined(layers_[i], depth);
+      Group& g = groups_[group_of_[i]];
+      ++g.operations;
+      g.last = nodes_[i];
     }
-    // A parameter that only other layers use is drawn on its own.
-    for (auto g = groups_.begin(); g != groups_.end();) g = g->second.operations == 0 ? ungroup(g) : std::next(g);
-  }
-  std::map<std::string, Group>::iterator ungroup(std::map<std::string, Group>::iterator g) {
-    for (std::string& name : group_of_)
-      if (name == g->first) name.clear();
-    return groups_.erase(g);
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (layers_[i].size() < depth || !nodes_[i]->leaf()) continue;
+      const auto g = groups_.find(joined(layers_[i], depth));
+      if (g == groups_.end()) continue;  // A parameter that only other layers use is drawn on its own.
+      group_of_[i] = g->first;
+      ++g->second.parameters;
+      g->second.numbers += nodes_[i]->outputs[0].shape.numel();
+    }
   }
   std::size_t drawn() const {
     return groups_.size() + static_cast<std::size_t>(std::count(group_of_.begin(), group_of_.end(), ""));
@@ -214,16 +207,15 @@ class Graph {
     const auto found = classes_.find(name);
     return escaped(name) + (found == classes_.end() ? "" : ": " + escaped(found->second));
   }
-  std::string group_text(const Group& g, const std::string& id) const {
+  std::string group_text(std::size_t i) const {
+    const Group& g = groups_.at(group_of_[i]);
     std::string holds = counted(g.operations, "operation");
     if (g.parameters > 0)
       holds += ", " + counted(g.parameters, "parameter") + " of " + std::to_string(g.numbers) + " numbers";
-    return id + " [label=\"" + layer_label(g.name) + "\\n" + holds + shape_text(g.last->outputs[0].shape) +
+    return id(i) + " [label=\"" + layer_label(group_of_[i]) + "\\n" + holds + shape_text(g.last->outputs[0].shape) +
            "\", shape=box3d, style=filled, fillcolor=\"#e3f1dc\"];\n";
   }
-  std::string item_text(std::size_t i) const {
-    return group_of_[i].empty() ? node_text(i) : group_text(groups_.at(group_of_[i]), id(i));
-  }
+  std::string item_text(std::size_t i) const { return group_of_[i].empty() ? node_text(i) : group_text(i); }
   // The number of layers around a drawn node. A layer that is drawn as one node does not count itself.
   std::size_t layers_around(std::size_t i) const {
     return group_of_[i].empty() ? layers_[i].size() : parts_of(group_of_[i]).size() - 1;
