@@ -19,16 +19,9 @@ namespace {
 constexpr const char* op = "Lens";
 }
 
-struct Lens::Edit {
-  std::string pattern;
-  Where where;
-  LensEdit what;
-};
-
 struct Lens::State {
   std::unordered_map<const Layer*, std::string> layers;
   Call call;  // null if the model's call does not take one tensor
-  std::vector<Edit> edits;
 };
 
 // ---- edits --------------------------------------------------------------------------------------------------------
@@ -227,13 +220,11 @@ std::vector<std::string> LensRun::names(const std::string& pattern) const {
 // ---- Lens ---------------------------------------------------------------------------------------------------------
 
 Lens::Lens(const Layer& model, Call call)
-    : state_(std::make_shared<State>(State{layer_names(model), std::move(call), {}})) {}
+    : state_(std::make_shared<State>(State{layer_names(model), std::move(call)})) {}
 
 Lens Lens::with(const std::string& pattern, const Where& where, LensEdit edit) const {
   Lens other = *this;
-  State state = *state_;
-  state.edits.push_back({pattern, where, std::move(edit)});
-  other.state_ = std::make_shared<State>(std::move(state));
+  other.edits_.push_back({pattern, where, std::move(edit)});
   return other;
 }
 
@@ -242,34 +233,29 @@ std::function<Tensor()> Lens::call_of(const Tensor& input) const {
   return [this, input] { return state_->call(input); };
 }
 
-LensRun Lens::observe(const std::function<Tensor()>& f, const std::vector<std::string>& keep,
-                      std::vector<std::string>* offered) const {
+std::pair<LensRun, std::vector<std::string>> Lens::observe(const std::function<Tensor()>& f,
+                                                           const std::vector<std::string>& keep) const {
   LensRun run;
-  Watch watch(state_->layers, state_->edits, keep);
+  Watch watch(state_->layers, edits_, keep);
   {
     const Observe watching(watch);
     run.output = f();
   }
   std::vector<std::string> patterns = keep;
-  for (const Edit& e : state_->edits) patterns.push_back(e.pattern);
+  for (const Edit& e : edits_) patterns.push_back(e.pattern);
   first_matches(op, patterns, watch.offered());
   run.values_ = watch.values();
-  if (offered) *offered = watch.offered();
-  return run;
+  return {std::move(run), watch.offered()};
 }
 
 LensRun Lens::run(const std::function<Tensor()>& f, const std::vector<std::string>& keep) const {
-  if (!keep.empty() || !state_->edits.empty()) return observe(f, keep, nullptr);
+  if (!keep.empty() || !edits_.empty()) return observe(f, keep).first;
   LensRun run;
   run.output = f();
   return run;
 }
 
-std::vector<std::string> Lens::names(const std::function<Tensor()>& f) const {
-  std::vector<std::string> offered;
-  observe(f, {}, &offered);
-  return offered;
-}
+std::vector<std::string> Lens::names(const std::function<Tensor()>& f) const { return observe(f, {}).second; }
 
 LensRun Lens::run(const Tensor& input, const std::vector<std::string>& keep) const { return run(call_of(input), keep); }
 std::vector<std::string> Lens::names(const Tensor& input) const { return names(call_of(input)); }

@@ -115,7 +115,12 @@ class Lens {
   Lens with(const std::string& pattern, const Where& where, LensEdit edit) const;
   Lens with(const std::string& pattern, LensEdit edit) const { return with(pattern, Where(), std::move(edit)); }
 
-  struct Edit;
+  /// What with() adds.
+  struct Edit {
+    std::string pattern;
+    Where where;
+    LensEdit what;
+  };
   struct State;
 
  private:
@@ -132,10 +137,12 @@ class Lens {
       return nullptr;
   }
   std::function<Tensor()> call_of(const Tensor& input) const;
-  LensRun observe(const std::function<Tensor()>& f, const std::vector<std::string>& keep,
-                  std::vector<std::string>* offered) const;
+  // The run, and the names of all its values.
+  std::pair<LensRun, std::vector<std::string>> observe(const std::function<Tensor()>& f,
+                                                       const std::vector<std::string>& keep) const;
 
   std::shared_ptr<const State> state_;
+  std::vector<Edit> edits_;
 };
 
 // ---- questions ----------------------------------------------------------------------------------------------------
