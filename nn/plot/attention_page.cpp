@@ -88,9 +88,7 @@ std::string encoded(const Sheet& s) {
     float largest = 0;
     for (std::size_t c = 0; c < cols; ++c)
       largest = std::isfinite(w[c]) && !std::isnan(largest) ? std::max(largest, w[c]) : NAN;
-    std::uint32_t bits;
-    std::memcpy(&bits, &largest, 4);
-    for (std::size_t k = 0; k < 4; ++k) bytes[r * 4 + k] = static_cast<char>(bits >> (8 * k) & 0xff);
+    std::memcpy(&bytes[r * 4], &largest, 4);  // the processor is little-endian (core/io/npy.cpp)
     for (std::size_t c = 0; c < cols && largest > 0; ++c)
       bytes[rows * 4 + r * cols + c] = static_cast<char>(std::lround(w[c] / largest * 255));
   }
@@ -227,7 +225,7 @@ std::string page::heads_view(const AttentionRecording& recording, const Attentio
 }
 
 std::string attention_page(const AttentionRecording& recording, const AttentionPageOptions& options) {
-  const std::string title = escape_xml(printable(recording.title)), heads = page::heads_view(recording, options);
+  const std::string title = escape_xml(recording.title), heads = page::heads_view(recording, options);
   return page::filled(page::attention_html,
                       {{"{{head}}", page::head(title, std::string(page::heads_css) + page::attention_css)},
                        {"{{heading}}", title},

@@ -41,9 +41,9 @@ std::string comparison_page(const ComparedRun& a, const ComparedRun& b, const st
   std::string views;
   for (const ComparedRun* const run : {&a, &b})
     if (heads)
-      views += "<div class=\"run\"><h2>" + escape_xml(printable(run->name)) + "</h2>\n" + page::heads_view(run->heads) +
-               "</div>\n";
-  const std::string escaped = escape_xml(printable(title));
+      views +=
+          "<div class=\"run\"><h2>" + escape_xml(run->name) + "</h2>\n" + page::heads_view(run->heads) + "</div>\n";
+  const std::string escaped = escape_xml(title);
   return page::filled(page::comparison_html,
                       {{"{{head}}", page::head(escaped, std::string(page::heads_css) + page::comparison_css)},
                        {"{{heading}}", escaped},

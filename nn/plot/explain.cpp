@@ -10,11 +10,13 @@
 #include "attention/plan.hpp"
 #include "fit/ops.hpp"
 #include "plot/masked_pairs.hpp"
+#include "plot/text.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {
 namespace {
 
+using plot::counted;
 using plot::Masked;
 using plot::MaskedPairs;
 
@@ -37,10 +39,6 @@ std::string listed(const std::vector<std::int64_t>& numbers) {
   for (std::size_t i = 0; i < parts.size(); ++i)
     text += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
   return text;
-}
-
-std::string counted(std::int64_t n, const std::string& one, const std::string& many) {
-  return std::to_string(n) + ' ' + (n == 1 ? one : many);
 }
 
 // "Query 3 sees", "Queries 3 and 4 see".

@@ -54,11 +54,11 @@ void Frame::begin() {
   if (!title.empty())
     drawing.text(middle, padding + title_size * 0.8, title, {title_size, Anchor::middle, look().ink, true});
   for (const Tick& t : y.ticks) {
-    if (grid) drawing.line(left_, at_y(t.value), right(), at_y(t.value), look().grid);
+    drawing.line(left_, at_y(t.value), right(), at_y(t.value), look().grid);
     drawing.text(left_ - 7, at_y(t.value) + tick_size * 0.36, t.label, {tick_size, Anchor::end, look().soft_ink});
   }
   for (const Tick& t : x.ticks) {
-    if (grid) drawing.line(at_x(t.value), top_, at_x(t.value), bottom(), look().grid);
+    drawing.line(at_x(t.value), top_, at_x(t.value), bottom(), look().grid);
     drawing.text(at_x(t.value), bottom() + 8 + tick_size * 0.8, t.label, {tick_size, Anchor::middle, look().soft_ink});
   }
   double note_y = height_ - padding - static_cast<double>(notes.size()) * note_step;

@@ -39,7 +39,6 @@ class Frame {
   std::vector<LegendEntry> legend;
   std::vector<std::string> notes;
   double field_width = 470, field_height = 290;
-  bool grid = true;
 
   // Draws the elements behind the data.
   void begin();

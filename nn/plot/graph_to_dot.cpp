@@ -57,8 +57,6 @@ std::string quoted(const std::string& text) {
   return s + '"';
 }
 
-std::string counted(std::size_t n, const char* what) { return std::to_string(n) + ' ' + what + (n == 1 ? "" : "s"); }
-
 class Graph {
  public:
   Graph(const Tensor& loss, const StateDict& names, std::map<std::string, std::string> classes)
@@ -86,8 +84,7 @@ class Graph {
  private:
   static constexpr std::size_t unfolded = ~std::size_t{0};
   struct Group {
-    std::size_t operations = 0, parameters = 0;
-    std::int64_t numbers = 0;  // elements of the parameters
+    std::int64_t operations = 0, parameters = 0, numbers = 0;  // numbers: elements of the parameters
     const Node* last = nullptr;
   };
 
@@ -209,9 +206,10 @@ class Graph {
   }
   std::string group_text(std::size_t i) const {
     const Group& g = groups_.at(group_of_[i]);
-    std::string holds = counted(g.operations, "operation");
+    std::string holds = plot::counted(g.operations, "operation", "operations");
     if (g.parameters > 0)
-      holds += ", " + counted(g.parameters, "parameter") + " of " + std::to_string(g.numbers) + " numbers";
+      holds += ", " + plot::counted(g.parameters, "parameter", "parameters") + " of " + std::to_string(g.numbers) +
+               " numbers";
     return id(i) + " [label=\"" + layer_label(group_of_[i]) + "\\n" + holds + shape_text(g.last->outputs[0].shape) +
            "\", shape=box3d, style=filled, fillcolor=\"#e3f1dc\"];\n";
   }

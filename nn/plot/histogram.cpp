@@ -34,10 +34,6 @@ struct Bins {
   double edge(std::int64_t i) const { return low + (high - low) * static_cast<double>(i) / static_cast<double>(count); }
 };
 
-std::string plural(std::int64_t n, const char* what) {
-  return std::to_string(n) + (n == 1 ? " value is " : " values are ") + what + ".";
-}
-
 // Draws the outline of a series over its filled bars.
 void draw_series(Frame& frame, const Bins& bins, std::size_t series, double floor, double opacity) {
   const Rgb color = series_color(frame.look(), series);
@@ -109,8 +105,9 @@ Figure histogram(const StateDict& values, const HistogramOptions& options) {
       largest = std::max(largest, ++bins.of.back()[i]);
     }
   }
-  if (not_finite > 0) frame.notes.push_back(plural(not_finite, "not finite, and left out"));
-  if (outside > 0) frame.notes.push_back(plural(outside, "outside, and left out"));
+  if (not_finite > 0)
+    frame.notes.push_back(counted(not_finite, "value is", "values are") + " not finite, and left out.");
+  if (outside > 0) frame.notes.push_back(counted(outside, "value is", "values are") + " outside, and left out.");
 
   frame.title = options.title(), frame.xlabel = options.xlabel(), frame.ylabel = options.ylabel();
   frame.theme = options.theme();

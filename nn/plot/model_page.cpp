@@ -284,7 +284,7 @@ std::string model_page(const nn::GPT& model, const text::Vocabulary& vocabulary,
   }
   data["rounding"] = rounding;
 
-  const std::string title = escape_xml(printable(options.title()));
+  const std::string title = escape_xml(options.title());
   return page::filled(
       page::model_html,
       {{"{{head}}", page::head(title, std::string(page::heads_css) + page::model_css, " blob:; worker-src blob:")},

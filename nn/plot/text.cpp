@@ -30,6 +30,10 @@ std::string coordinate(double v) {
   return s;
 }
 
+std::string counted(std::int64_t n, const std::string& one, const std::string& many) {
+  return std::to_string(n) + ' ' + (n == 1 ? one : many);
+}
+
 std::string printable(const std::string& text) {
   std::string s;
   for (std::size_t at = 0; at < text.size();) {

@@ -7,6 +7,7 @@ namespace fit::plot {
 // Formatting does not depend on the locale, so the output has the same bytes everywhere.
 std::string fixed(double v, int digits);  // never "-0.00"
 std::string coordinate(double v);         // at most two decimals, without trailing zeros
+std::string counted(std::int64_t n, const std::string& one, const std::string& many);  // "1 key", "2 keys"
 
 // Makes text printable. A newline becomes "↵", other control characters become spaces. "�" replaces invalid UTF-8 (a
 // token may be part of a letter), characters that XML forbids, and characters that reverse the text direction.

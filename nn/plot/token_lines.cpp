@@ -74,8 +74,7 @@ Figure token_lines(const Tensor& weights, const TokenLinesOptions& options) {
     links.erase(links.begin(), links.end() - static_cast<std::ptrdiff_t>(most_lines));
   }
   if (const auto n = std::count(broken.begin(), broken.end(), true); n > 0)
-    notes.push_back(std::to_string(n) + (n == 1 ? " query has a weight that is" : " queries have weights that are") +
-                    " not finite.");
+    notes.push_back(counted(n, "query has a weight that is", "queries have weights that are") + " not finite.");
 
   const Look& look = look_of(options.theme());
   const std::string title = shorten(printable(options.title()), longest_title);

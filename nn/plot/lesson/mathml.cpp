@@ -18,10 +18,10 @@ const std::map<std::string, std::string> letters{
     {"Omega", "Ω"}, {"infty", "∞"}, {"ell", "ℓ"},    {"partial", "∂"}, {"nabla", "∇"},   {"top", "⊤"},  {"dots", "…"},
     {"ldots", "…"}, {"cdots", "⋯"}, {"vdots", "⋮"},  {"ddots", "⋱"}};
 const std::map<std::string, std::string> signs{
-    {"cdot", "⋅"}, {"times", "×"}, {"odot", "⊙"}, {"pm", "±"},     {"le", "≤"},     {"ge", "≥"},
-    {"leq", "≤"},  {"geq", "≥"},   {"ne", "≠"},   {"neq", "≠"},    {"in", "∈"},     {"to", "→"},
-    {"ll", "≪"},   {"gg", "≫"},    {"sim", "∼"},  {"approx", "≈"}, {"mid", "∣"},    {"rightarrow", "→"},
-    {"{", "{"},    {"}", "}"},     {"|", "‖"},    {"infty", "∞"},  {"langle", "⟨"}, {"rangle", "⟩"}};
+    {"cdot", "⋅"}, {"times", "×"}, {"odot", "⊙"}, {"pm", "±"},     {"le", "≤"},    {"ge", "≥"},
+    {"leq", "≤"},  {"geq", "≥"},   {"ne", "≠"},   {"neq", "≠"},    {"in", "∈"},    {"to", "→"},
+    {"ll", "≪"},   {"gg", "≫"},    {"sim", "∼"},  {"approx", "≈"}, {"mid", "∣"},   {"rightarrow", "→"},
+    {"{", "{"},    {"}", "}"},     {"|", "‖"},    {"langle", "⟨"}, {"rangle", "⟩"}};
 // Operators that take their limits above and below in display style.
 const std::map<std::string, std::string> large{{"sum", "∑"}, {"prod", "∏"}, {"max", ""}, {"min", ""}, {"lim", ""}};
 const std::map<std::string, std::string> spaces{{",", "0.17em"}, {":", "0.22em"}, {";", "0.28em"},
