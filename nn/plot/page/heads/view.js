@@ -17,7 +17,6 @@ class HeadsView {
     this.heads = []; // of the step, by layer
     this.head = this.layout = this.marks = null;
     this.picture = matrixView;
-    this.playing = false;
     this.latest = 0; // the newest step that was asked for
     this.list = new HeadList(this.part("list"), source, (layer, head) => this.chooseHead(layer, head));
     this.curves = new MeasureCurves(this.part("curves"), source, (frame) => this.set({ frame }));
@@ -159,21 +158,6 @@ class HeadsView {
     if (frame !== this.state.frame) this.set({ frame });
   }
 
-  // Plays from here to the end, or from the beginning if this is the end.
-  async play() {
-    const button = this.part("play"), last = this.source.frames.length - 1;
-    this.playing = !this.playing;
-    button.textContent = this.playing ? "❚❚" : "▶";
-    button.setAttribute("aria-label", this.playing ? "Pause" : "Play the training");
-    if (!this.playing) return;
-    if (this.state.frame === last) await this.set({ frame: 0 });
-    while (this.playing && this.state.frame < last) {
-      const pause = new Promise((resolve) => setTimeout(resolve, 350));
-      await Promise.all([this.set({ frame: this.state.frame + 1 }), pause]);
-    }
-    if (this.playing) this.play();
-  }
-
   // ---- what the user does
 
   listen() {
@@ -187,7 +171,7 @@ class HeadsView {
     on("save-svg", "click", () => this.head && this.save(exportSvg(this), "svg"));
     on("save-png", "click", async () => this.head && this.save(await exportPng(this), "png"));
     on("frame", "input", (event) => this.set({ frame: Number(event.target.value) }));
-    on("play", "click", () => this.play());
+    playThrough(this.part("play"), { at: () => this.state.frame, last: this.source.frames.length - 1, go: (frame) => this.set({ frame }) });
     on("marks", "pointermove", (event) => this.onPoint(event));
     on("marks", "pointerdown", (event) => this.onPoint(event));
     on("marks", "pointerleave", () => this.state.held || this.set({ cell: null }));
