@@ -1,12 +1,6 @@
 // The curves of both runs in one chart.
 const COLORS = ["--a", "--b"];
 
-function roundTicks(low, high, count) {
-  const power = 10 ** Math.floor(Math.log10((high - low) / count));
-  const step = power * [1, 2, 5, 10].find((m) => (high - low) / (m * power) <= count);
-  return Array.from({ length: count + 2 }, (_, i) => Number(((Math.ceil(low / step - 1e-9) + i) * step).toPrecision(10))).filter((v) => v <= high + 1e-9 * step);
-}
-
 const brief = (v) => (v !== 0 && (Math.abs(v) >= 1e5 || Math.abs(v) < 1e-3) ? v.toExponential(1) : String(Number(v.toPrecision(4))));
 
 class ComparedCurves {
@@ -42,9 +36,9 @@ class ComparedCurves {
     if (low === high) [low, high] = [low - 1, high + 1];
     this.x = (step) => 52 + (this.width * (step - this.first)) / (this.last - this.first);
     const y = (v) => 204 - (196 * (v - low)) / (high - low), parts = [];
-    for (const v of roundTicks(low, high, 5))
+    for (const v of ticks(low, high, 5))
       parts.push(svgElement("line", { class: "grid", x1: 52, x2: 52 + this.width, y1: y(v), y2: y(v) }), svgElement("text", { x: 46, y: y(v) + 4, "text-anchor": "end" }, brief(v)));
-    for (const step of roundTicks(this.first, this.last, 4)) parts.push(svgElement("text", { x: this.x(step), y: 224, "text-anchor": "middle" }, step.toLocaleString("en")));
+    for (const step of ticks(this.first, this.last, 4)) parts.push(svgElement("text", { x: this.x(step), y: 224, "text-anchor": "middle" }, step.toLocaleString("en")));
     this.runs.forEach((run, i) => {
       const d = run.map(([step, v], k) => `${k ? "L" : "M"}${this.x(step).toFixed(1)} ${y(v).toFixed(1)}`).join("");
       parts.push(svgElement("path", { d, stroke: `var(${COLORS[i]})` }));
@@ -57,8 +51,7 @@ class ComparedCurves {
   // The values of both runs nearest to a step; at the end if there is none.
   point(step) {
     this.at = step;
-    const nearest = (run) => run.reduce((best, p) => (Math.abs(p[0] - step) < Math.abs(best[0] - step) ? p : best));
-    const shown = this.runs.map((run) => (step === null ? run.at(-1) : nearest(run)));
+    const shown = this.runs.map((run) => run.at(step === null ? -1 : nearest(run.map(([at]) => at), step)));
     this.cursor.setAttribute("visibility", step === null ? "hidden" : "visible");
     if (step !== null) for (const name of ["x1", "x2"]) this.cursor.setAttribute(name, this.x(shown[0][0]));
     this.values.textContent = shown.map(([at, v], i) => `${this.names[i]}: ${brief(v)} (step ${at.toLocaleString("en")})`).join(" · ");

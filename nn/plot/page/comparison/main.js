@@ -31,15 +31,9 @@ const lastHeads = async ({ source }) =>
 
 // b minus a: a cell is red where the second run has more weight, blue where the first has. The strongest is the largest.
 function drawDifference({ a, b, shared }) {
-  const { rows, cols, queries, keys } = a.head, canvas = byId("difference"), ratio = window.devicePixelRatio || 1;
+  const { rows, cols, queries, keys } = a.head, canvas = byId("difference");
   const gutter = 72, side = Math.max(3, Math.min(40, (canvas.parentElement.clientWidth - gutter - 8) / cols));
-  const width = gutter + cols * side, height = 26 + rows * side;
-  canvas.width = width * ratio;
-  canvas.height = height * ratio;
-  canvas.style.width = width + "px";
-  canvas.style.height = height + "px";
-  const context = canvas.getContext("2d"), painter = new CanvasPainter(context);
-  context.scale(ratio, ratio);
+  const painter = sized(canvas, gutter + cols * side, 26 + rows * side), { context } = painter;
   let most = 0, at = [0, 0];
   const difference = (q, k) => b.head.value(q, k) - a.head.value(q, k);
   for (let q = 0; q < rows; ++q) for (let k = 0; k < cols; ++k) if (Math.abs(difference(q, k)) > Math.abs(most)) (most = difference(q, k)), (at = [q, k]);

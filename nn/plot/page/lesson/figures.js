@@ -94,10 +94,7 @@ function mark(cell) {
   };
   const [left, right] = touching("x", "width"), [top, bottom] = touching("y", "height");
   const frame = (x, y, width, height) => {
-    const rect = document.createElementNS(SVG, "rect");
-    Object.entries({ x, y, width, height, class: "mark" }).forEach(([name, value]) => rect.setAttribute(name, value));
-    cell.parentNode.append(rect);
-    marks.push(rect);
+    marks.push(cell.parentNode.appendChild(svgElement("rect", { x, y, width, height, class: "mark" })));
   };
   frame(left, number("y"), right - left, number("height"));
   frame(number("x"), top, number("width"), bottom - top);

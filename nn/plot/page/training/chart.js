@@ -9,15 +9,6 @@ const short = (value) => {
   return size >= 100 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(4)));
 };
 
-// Round numbers between low and high, about `count` of them.
-function ticks(low, high, count) {
-  const power = 10 ** Math.floor(Math.log10((high - low) / count));
-  const step = power * [1, 2, 5, 10].find((m) => (high - low) / (m * power) <= count);
-  const list = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; ++i) list.push(Number((i * step).toPrecision(10)));
-  return list;
-}
-
 // from, to: the steps that are shown, null for all; at: the step that is pointed at; smoothing: percent of the points.
 const view = { from: null, to: null, at: null, smoothing: 0 };
 
@@ -184,8 +175,12 @@ class Chart {
   }
 }
 
-// Where in a list the number nearest to `step` is.
-function nearest(xs, step) { return xs.reduce((best, x, i) => (Math.abs(x - step) < Math.abs(xs[best] - step) ? i : best), 0); }
+// Places the tip beside and above a point of the window.
+function placeTip(tip, x, y) {
+  const box = tip.getBoundingClientRect();
+  tip.style.left = Math.max(4, Math.min(innerWidth - box.width - 4, x + 14)) + "px";
+  tip.style.top = Math.max(4, y - box.height - 10) + "px";
+}
 
 // Shows a step in all charts, and its values beside `event` or, of keys, beside the line.
 function pointAt(step, chart = null, event = null) {
@@ -196,10 +191,8 @@ function pointAt(step, chart = null, event = null) {
   if (tip.hidden) return;
   tip.textContent = [`step ${view.at.toLocaleString("en")}`, ...chart.values(view.at)].join("\n");
   if (!event) document.getElementById("said").textContent = tip.textContent.replaceAll("\n", ", ");
-  const place = chart.svg.getBoundingClientRect(), box = tip.getBoundingClientRect();
-  const x = event?.clientX ?? place.left + chart.x(view.at), y = event?.clientY ?? place.top + 60;
-  tip.style.left = Math.max(4, Math.min(innerWidth - box.width - 4, x + 14)) + "px";
-  tip.style.top = Math.max(4, y - box.height - 10) + "px";
+  const place = chart.svg.getBoundingClientRect();
+  placeTip(tip, event?.clientX ?? place.left + chart.x(view.at), event?.clientY ?? place.top + 60);
 }
 
 // Shows a part of the steps in all charts, or all.

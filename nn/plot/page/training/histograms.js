@@ -67,10 +67,8 @@ class Histogram {
     this.mark.setAttribute("y", this.top(at.k));
     tip.textContent = this.words(at);
     if (!event) document.getElementById("said").textContent = tip.textContent;
-    const place = this.svg.getBoundingClientRect(), box = tip.getBoundingClientRect();
-    const x = event?.clientX ?? place.left + MARGIN.left + at.column * this.step, y = event?.clientY ?? place.top + this.top(at.k);
-    tip.style.left = Math.max(4, Math.min(innerWidth - box.width - 4, x + 14)) + "px";
-    tip.style.top = Math.max(4, y - box.height - 10) + "px";
+    const place = this.svg.getBoundingClientRect();
+    placeTip(tip, event?.clientX ?? place.left + MARGIN.left + at.column * this.step, event?.clientY ?? place.top + this.top(at.k));
   }
 
   onMove(event) {
