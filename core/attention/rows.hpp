@@ -46,15 +46,24 @@ typename V::batch_bool_type mask_of_bits(std::uint64_t bits) {
 
 // Query i of a call, in a tile. Below, j counts keys from j0, up to `width`.
 template <class W>
-struct Row : TilePlace {
+struct Row {
   using V = Vec<W>;
   const AttentionScores<W>& a;
-  std::int64_t i;
+  std::int64_t b, h, i, j0, count, width;
   std::int64_t to;        // no key from here on is read
   std::uint64_t attends;  // bit j: the query attends to key j
+  W factor;
 
   // The query with number `row` of the tile.
-  Row(const AttentionScores<W>& a, const TilePlace& t, std::int64_t row) : TilePlace(t), a(a), i(t.i0 + row) {
+  Row(const AttentionScores<W>& a, const TilePlace& t, std::int64_t row)
+      : a(a),
+        b(t.b),
+        h(t.h),
+        i(t.i0 + row),
+        j0(t.j0),
+        count(t.count),
+        width(t.width),
+        factor(static_cast<W>(t.factor)) {
     const std::int64_t end = a.range(i).end - j0;
     to = end < count ? end : count;
     attends = a.row(b, h, i, j0) & Visibility::bits_below(count);
@@ -64,8 +73,6 @@ struct Row : TilePlace {
   std::int64_t index() const { return (b * a.H + h) * a.Sq + i; }
   // Whether the query attends to every key of the block.
   bool full() const { return (~attends & Visibility::bits_below(width)) == 0; }
-  // What its products are to be multiplied by.
-  W scale() const { return static_cast<W>(factor); }
   // Whether a bias or alibi is added to its products.
   bool biased() const { return a.bias.data || a.alibi; }
   // How many lanes of the vector at j lie before `to`.
@@ -115,7 +122,7 @@ Vec<W> masked_scores(const Row<W>& r, W* s, const Score& score) {
 // Makes of a row of products what a function of scores takes: multiplies by the factor, and adds the bias and alibi.
 template <class W>
 FIT_ONE_COPY void biased_scores(const Row<W>& r, W* s) {
-  const Vec<W> factor(r.scale()), lanes = lane_numbers<W>();
+  const Vec<W> factor(r.factor), lanes = lane_numbers<W>();
   for (std::int64_t j = 0; j < r.width; j += Vec<W>::size)
     biased_score(r, j, lanes, factor, load<Vec<W>>(s + j)).store_unaligned(s + j);
 }
@@ -125,8 +132,8 @@ FIT_ONE_COPY void biased_scores(const Row<W>& r, W* s) {
 template <class W>
 Vec<W> row_scores(const Row<W>& r, W* s) {
   using V = Vec<W>;
-  const bool scaled = r.a.score || r.scale() == W(1);
-  const V factor(scaled ? W(1) : r.scale());
+  const bool scaled = r.a.score || r.factor == W(1);
+  const V factor(scaled ? W(1) : r.factor);
   if (r.biased() && !r.a.score) {
     const V lanes = lane_numbers<W>();
     return masked_scores(r, s, [&](std::int64_t j, const V& x) { return biased_score(r, j, lanes, factor, x); });
@@ -234,7 +241,7 @@ template <class W>
 void row_weights(const Row<W>& r, const SoftmaxStats<const W>& stats, W* s, W* w, W* dw = nullptr, W delta = 0) {
   using V = Vec<W>;
   // Products that are scores already need a mask only.
-  const bool scores = r.a.score || (r.scale() == W(1) && !r.biased()), masks = scores && !r.full();
+  const bool scores = r.a.score || (r.factor == W(1) && !r.biased()), masks = scores && !r.full();
   if (!scores) row_scores(r, s);
   const V m(stats.m[r.index()]), inv_l(stats.inv_l[r.index()]), masked(-std::numeric_limits<W>::infinity());
   for (std::int64_t j = 0; j < r.width; j += V::size) {
