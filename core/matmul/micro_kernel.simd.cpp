@@ -49,12 +49,12 @@ inline void micro_kernel(std::int64_t k, T alpha, const T* a, std::int64_t row, 
   }
 }
 
-// Computes all rows of c by micro-kernels of MR rows, and the rest by smaller ones. Each fetches its share of the rows
-// of b that are `distance` elements further on; 0: of none. `done` rows were computed before.
-template <class T, int MR, int NV, bool Full>
+// Computes all rows of c by micro-kernels of MR rows, and the rest by smaller ones. Fetches: each fetches its share of
+// the rows of b that are `distance` elements further on. `done` rows were computed before.
+template <bool Fetches, class T, int MR, int NV, bool Full>
 void micro_kernels(std::int64_t m, std::int64_t k, T alpha, const T* a, std::int64_t row, std::int64_t col, const T* b,
-                   std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate, std::int64_t tail, std::int64_t distance,
-                   std::int64_t done = 0) {
+                   std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate, std::int64_t tail,
+                   std::int64_t distance = 0, std::int64_t done = 0) {
   const std::int64_t all = done + m;
   for (; m >= MR; m -= MR, done += MR, a += MR * row, c += MR * ldc) {
     // Prefetches the next rows if a is a part of longer rows: the processor itself starts too late then. Prefetching
@@ -62,34 +62,31 @@ void micro_kernels(std::int64_t m, std::int64_t k, T alpha, const T* a, std::int
     if (NV == nr_vectors && col == 1 && row > k)
       for (int i = MR; i < 2 * MR; ++i)
         for (std::int64_t p = 0; p < k; p += line<T>) __builtin_prefetch(a + i * row + p, 0, 2);
-    if constexpr (sizeof(Vec<T>) == 64 && NV == nr_vectors)
-      if (distance != 0) {
-        const Ahead ahead{distance, NV * done / all, NV * (done + MR) / all};
-        micro_kernel<true, T, MR, NV, Full>(k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail, ahead);
-        continue;
-      }
-    micro_kernel<false, T, MR, NV, Full>(k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail, {});
+    Ahead ahead;
+    if (Fetches) ahead = {distance, NV * done / all, NV * (done + MR) / all};
+    micro_kernel<Fetches, T, MR, NV, Full>(k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail, ahead);
   }
   constexpr int fewer = MR == 6 ? 4 : MR / 2;
   if constexpr (fewer > 0)
     if (m > 0)
-      micro_kernels<T, fewer, NV, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail, distance, done);
+      micro_kernels<Fetches, T, fewer, NV, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail, distance,
+                                                 done);
 }
 
 template <bool Full, class T>
 void micro_kernels_of(std::int64_t vectors, std::int64_t m, std::int64_t k, T alpha, const T* a, std::int64_t row,
                       std::int64_t col, const T* b, std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate,
-                      std::int64_t tail, std::int64_t distance) {
+                      std::int64_t tail) {
   switch (vectors) {
     case 1:
-      return micro_kernels<T, mr(1), 1, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail, distance);
+      return micro_kernels<false, T, mr(1), 1, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail);
     case 2:
-      return micro_kernels<T, mr(2), 2, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail, distance);
+      return micro_kernels<false, T, mr(2), 2, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail);
 #if defined(__AVX512F__)
     case 3:
-      return micro_kernels<T, mr(3), 3, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail, distance);
+      return micro_kernels<false, T, mr(3), 3, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail);
     case 4:
-      return micro_kernels<T, mr(4), 4, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail, distance);
+      return micro_kernels<false, T, mr(4), 4, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail);
 #endif
     default:
       return;
@@ -108,11 +105,17 @@ void macro_kernel(bool transpose_a, std::int64_t m, std::int64_t n, std::int64_t
   for (std::int64_t j = 0; j < n; j += slice_width<T>(), b += slice_step) {
     const std::int64_t left = n - j, all = (left + W - 1) / W, vectors = all < nr_vectors ? all : nr_vectors;
     const std::int64_t tail = left - (vectors - 1) * W;
+    if constexpr (sizeof(Vec<T>) == 64)  // with shorter vectors, fetching gains nothing
+      if (next && left >= slice_width<T>()) {
+        micro_kernels<true, T, mr(nr_vectors), nr_vectors, true>(m, k, alpha, a, row, col, b, ldb, c + j, ldc,
+                                                                 accumulate, W, distance);
+        continue;
+      }
     // Parts of vectors take longer to read: with AVX-512, a mask occupies a port that the sums need.
     if (tail >= W)
-      micro_kernels_of<true>(vectors, m, k, alpha, a, row, col, b, ldb, c + j, ldc, accumulate, W, distance);
+      micro_kernels_of<true>(vectors, m, k, alpha, a, row, col, b, ldb, c + j, ldc, accumulate, W);
     else
-      micro_kernels_of<false>(vectors, m, k, alpha, a, row, col, b, ldb, c + j, ldc, accumulate, tail, distance);
+      micro_kernels_of<false>(vectors, m, k, alpha, a, row, col, b, ldb, c + j, ldc, accumulate, tail);
   }
 }
 
