@@ -210,14 +210,20 @@ class GroupedOptimizer : public Optimizer {
   /// The options of a group. They may be changed between steps. Throws Error if there is no such group.
   Options& options(std::size_t group = 0);
   const Options& options(std::size_t group = 0) const;
+  /// See Optimizer.
   double lr(std::size_t group = 0) const override;
+  /// See Optimizer.
   void set_lr(std::size_t group, double lr) override;
   using Optimizer::set_lr;
 
  protected:
+  /// See Optimizer.
   std::vector<Option> option_list(std::size_t group) const override;
+  /// See Optimizer.
   StateSpec state_spec(const std::vector<Option>& list) const override;
+  /// See Optimizer.
   std::optional<Shape> state_shape(const Tensor& parameter, int k) const override;
+  /// See Optimizer.
   void set_options(std::size_t group, const std::vector<Option>& list) override;
 
  private:
