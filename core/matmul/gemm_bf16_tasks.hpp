@@ -19,6 +19,7 @@ struct Bf16Part {
 template <class A, int limbs = 1>
 class Bf16PackedA {
  public:
+  static constexpr bool panels_of_b = false;
   template <class P>
   Bf16PackedA(const GemmParams<P>& p, const A* a)
       : size(p.m),
@@ -58,6 +59,7 @@ class Bf16PackedA {
 template <class B, int limbs = 1>
 class Bf16PackedB {
  public:
+  static constexpr bool panels_of_b = true;
   template <class P>
   Bf16PackedB(const GemmParams<P>& p, const B* b, const BFloat16* kept) : Bf16PackedB(p, b, kept, p.k) {}
   // This operand is some rows of a longer one. The panels of the longer one, of kept_k rows, are kept.
@@ -126,6 +128,7 @@ void gemm_bf16_tasks(const GemmParams<P>& p, Bf16Loop loop, const Cut& cut, cons
   bf16_loop(loop, (cut.size + step - 1) / step, 1, [&](std::int64_t task, std::int64_t end) {
     const Scratch<BFloat16> own(cut.packed_size(count, kc));
     const Scratch<float> sums(p.k > kc ? panels(count) * panel_width * panels(shared.size) * panel_width : 0);
+    const bool packs_panels = Cut::panels_of_b && cut.packed_size(count, kc) > 0;
     // Points a block to its operands.
     const auto use = [&](std::int64_t first, std::int64_t k0, Bf16Block& block) {
       const Bf16Part part{first, std::min(step, cut.size - first), k0, std::min(kc, p.k - k0)};
@@ -139,10 +142,8 @@ void gemm_bf16_tasks(const GemmParams<P>& p, Bf16Loop loop, const Cut& cut, cons
         const Bf16Part part = use(task * step, k0, block);
         cut.pack(part, own.get());
         const std::int64_t next_k0 = k0 + kc < p.k ? k0 + kc : 0, next_first = (task + (next_k0 == 0)) * step;
-        if (next_first < cut.size) {
-          use(next_first, next_k0, next);
-          block.next = next.panels;
-        }
+        use(next_first < cut.size ? next_first : part.first, next_k0, next);
+        if (!packs_panels) block.next = next.panels;
         block.k = bf16_filled(part.k);
         block.sums = p.k > kc ? sums.get() : nullptr;
         block.first = k0 == 0;

@@ -55,7 +55,8 @@ struct Bf16Block {
   std::int64_t lda = 0;
   const BFloat16* panels = nullptr;  // of b
   std::int64_t panel_step = 0;       // distance between panels
-  const BFloat16* next = nullptr;    // the panels that this thread is likely to multiply by after these, or null
+  // The panels that this thread is likely to multiply by after these; null if its cache holds these already.
+  const BFloat16* next = nullptr;
   // Sums of the earlier parts of k, [panels(n), m, panel_width]; null if there is only one part. The first part does
   // not read them. All parts except the last write them instead of c.
   float* sums = nullptr;

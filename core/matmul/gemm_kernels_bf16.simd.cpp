@@ -55,8 +55,7 @@ void finish(std::int64_t rows, std::int64_t cols, float alpha, const float* x, s
 }
 
 #if defined(__AVX512F__)
-constexpr std::int64_t panels_in_l2 = 1 << 16;  // elements
-constexpr std::int64_t most_ahead = 4;          // rows of a tile: with more, products wait for them
+constexpr std::int64_t most_ahead = 4;  // rows of a tile: with more, products wait for them
 
 bool any_nan(std::int64_t rows, std::int64_t cols, const float* x, std::int64_t ld) {
   __mmask16 any{0};
@@ -68,12 +67,15 @@ bool any_nan(std::int64_t rows, std::int64_t cols, const float* x, std::int64_t 
   return any != 0;
 }
 
-// Computes c in blocks of Way::rows by panel_width. A block of rows stays in the L1 cache while it is multiplied by a
-// few panels, which stay in the L2 cache. Meanwhile each block of rows fetches its share of the panels that come next.
+// Computes c in blocks of Way::rows by panel_width. A block of rows stays in the L1 cache while it is multiplied by
+// panels that fit the L2 cache. If they are not there yet, these are few, and each block of rows fetches its share of
+// the panels that come next.
 template <class Way, class To>
 void gemm_block(const Bf16Block& block, To* c) {
   alignas(64) float buffer[Way::rows * panel_width];
-  const std::int64_t count = panels(block.n), few = panels_in_l2 / (Way::limbs * block.k * panel_width);
+  constexpr std::int64_t l2 = 1 << 18, part_of_l2 = 1 << 16;  // elements
+  const std::int64_t count = panels(block.n);
+  const std::int64_t few = (block.next ? part_of_l2 : l2) / (Way::limbs * block.k * panel_width);
   const std::int64_t together = few < 1 ? 1 : few < count ? few : count;
   const std::int64_t row_blocks = (block.m + Way::rows - 1) / Way::rows;
   std::int64_t configured = 0;
@@ -85,11 +87,13 @@ void gemm_block(const Bf16Block& block, To* c) {
     const BFloat16* const panel = block.panels + j * block.panel_step;
     const BFloat16* const a = block.a + row * block.lda;
     float* const sums = block.sums ? block.sums + col * block.m + row * panel_width : buffer;
-    const BFloat16* const next = j + together < count ? panel + together * block.panel_step
-                                 : block.next         ? block.next + (j + together - count) * block.panel_step
-                                                      : panel;
-    const std::int64_t from = 16 * i / row_blocks, share = 16 * (i + 1) / row_blocks - from;
-    const Ahead ahead{next - panel, from, next == panel ? from : from + (share < most_ahead ? share : most_ahead)};
+    Ahead ahead;
+    if (block.next) {
+      const BFloat16* const next = j + together < count ? panel + together * block.panel_step
+                                                        : block.next + (j + together - count) * block.panel_step;
+      const std::int64_t from = 16 * i / row_blocks, share = 16 * (i + 1) / row_blocks - from;
+      ahead = {next - panel, from, from + (share < most_ahead ? share : most_ahead)};
+    }
     // Sums of limbs begin at 0 for each part: the small products are then added to small sums.
     const bool apart = Way::limbs > 1 && !block.first;
     Way::macro_kernel(rows, cols, block.k, a, block.lda, panel, apart ? buffer : sums, panel_width,
