@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "attention/attend.hpp"
+#include "fit/detail/scoped.hpp"
 #include "fit/detail/thread_state.hpp"
 #include "fit/ops.hpp"
 #include "fit/parallel.hpp"
@@ -79,13 +80,6 @@ Tensor answers_of(const Expression& e, const Shape& pairs, const PairOrigin& ori
   return broadcast_to(e.methods->evaluate(e, {}, e.tables, {}, pairs, origin), pairs);
 }
 
-// While it lives, operations of this thread are not recorded, and observers do not see them.
-struct Unseen {
-  const ThreadState before = thread_state;
-  Unseen() { thread_state.recording = false, thread_state.observed = nullptr; }
-  ~Unseen() { thread_state = before; }
-};
-
 }  // namespace
 
 void check_ranges(const char* op, const Expression& e, std::int64_t B, std::int64_t H, const Visibility& v,
@@ -142,7 +136,9 @@ TilePlan plan_tiles(const Visibility& v, std::int64_t B, std::int64_t H, const s
       fill(keys, whole(1, 1));
   };
   const std::int64_t grain = 1 + (std::int64_t{1} << 16) / (tile_size * v.Sk + 1);
-  const Unseen unseen;
+  // The operations of an expression are not recorded, and observers do not see them.
+  const NoGrad no_grad;
+  const Scoped<ObserverLink*> unobserved(thread_state.observed, nullptr);
   parallel_for(elements * heads * rows, grain, dynamic_schedule, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) plan_row(r);
   });

@@ -51,7 +51,7 @@ void expect_system(const char* op, const char* shapes, const Tensor& a, const Te
 class Stack {
  public:
   explicit Stack(const Tensor& x) : all_(x.detach().to(float64)) {}
-  // Of operand `name`. LAPACK may loop forever on NaN and infinity.
+  // Refuses NaN and infinity in the operand `name`: LAPACK may loop forever on them.
   Stack(const char* op, const char* name, const Tensor& x) : Stack(x) {
     if (!all(isfinite(x)).item<bool>())
       check::fail(op, name, " ", x.shape(), " holds NaN or infinity: a matrix must be finite");

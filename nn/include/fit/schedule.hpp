@@ -43,7 +43,7 @@ class Schedule {
   /// Inner schedules.
   using List = std::vector<std::shared_ptr<Schedule>>;
   Schedule(const char* op, Optimizer& optimizer, List inner = {});
-  /// What the rate of a group may depend on.
+  /// The arguments of a formula for the rate of a group.
   struct At {
     std::size_t group;
     std::int64_t t;   ///< the position

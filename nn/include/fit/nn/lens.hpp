@@ -115,7 +115,7 @@ class Lens {
   Lens with(const std::string& pattern, const Where& where, LensEdit edit) const;
   Lens with(const std::string& pattern, LensEdit edit) const { return with(pattern, Where(), std::move(edit)); }
 
-  /// What with() adds.
+  /// An edit of the values whose names match the pattern.
   struct Edit {
     std::string pattern;
     Where where;

@@ -1,4 +1,4 @@
-// What stands for the steps of a training: small curves over them, and a button that plays them.
+// Small curves over the steps of a training, and a button that plays them.
 
 // A curve of `values`, null where there is none. A click calls choose(i). Returns the picture, and show(i), which puts a
 // line at a value.

@@ -9,5 +9,5 @@ function ticks(low, high, count) {
   return list;
 }
 
-// Where in a list the number nearest to `step` is.
+// The index of the number that is nearest to `step`, in a list.
 function nearest(xs, step) { return xs.reduce((best, x, i) => (Math.abs(x - step) < Math.abs(xs[best] - step) ? i : best), 0); }
