@@ -1,7 +1,5 @@
 #include "fit/memory.hpp"
 
-#include <sys/mman.h>
-
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -10,16 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "base/large_blocks.hpp"
+#include "base/poison.hpp"
 #include "fit/error.hpp"
-
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/asan_interface.h>
-#define FIT_POISON(p, n) __asan_poison_memory_region(p, n)
-#define FIT_UNPOISON(p, n) __asan_unpoison_memory_region(p, n)
-#else
-#define FIT_POISON(p, n) (void)0
-#define FIT_UNPOISON(p, n) (void)0
-#endif
 
 namespace fit {
 namespace detail {
@@ -29,18 +20,6 @@ namespace {
 void poison(void* block, std::size_t capacity) {
   FIT_POISON(static_cast<char*>(block) + sizeof(void*), capacity - sizeof(void*));
   (void)block, (void)capacity;
-}
-
-// Puts large blocks into huge pages: fewer page faults at first touch, fewer TLB misses later.
-void* from_system(std::size_t capacity) {
-  constexpr std::size_t page = std::size_t{2} << 20;
-  if (capacity < page) return std::aligned_alloc(64, capacity);
-  void* block = nullptr;
-  if (posix_memalign(&block, page, capacity) != 0) return nullptr;
-#if defined(MADV_HUGEPAGE)
-  madvise(block, capacity, MADV_HUGEPAGE);
-#endif
-  return block;
 }
 
 // Only the owning thread writes, so a plain load and store suffice. Atomic because memory_stats() reads it.
@@ -144,7 +123,7 @@ struct Bin {
 };
 
 struct Cache {
-  Bin bins[SizeClass::count];
+  Bin bins[SizeClass::count + 1];  // the last, of large blocks, stays empty
   Counter cached_bytes, system_allocs;
 
   Cache() {
@@ -214,16 +193,21 @@ void* fresh(void* block, std::size_t capacity) {
   return block;
 }
 
-// Allocates a block when the thread's cache is empty.
+// Allocates a block that the thread's cache does not have.
 [[gnu::noinline]] void* acquire_outside(SizeClass size) {
-  if (size.index >= SizeClass::count)
+  if (size.capacity > SizeClass::addressable)
     throw Error("[memory] more than 2^48 bytes were asked for: no machine can address them");
+  if (size.large()) {
+    void* const block = acquire_large(size.capacity);
+    if (!block) throw std::bad_alloc();
+    return fresh(block, size.capacity);
+  }
   Cache* const cache = current ? current : make_cache();
   void* block = cache ? SharedPool::get().take(size) : nullptr;
   if (block) {
     FIT_UNPOISON(block, size.capacity);
   } else {
-    block = from_system(size.capacity);
+    block = std::aligned_alloc(64, size.capacity);
     if (!block) throw std::bad_alloc();
     if (cache) cache->system_allocs.add(1);
   }
@@ -231,8 +215,9 @@ void* fresh(void* block, std::size_t capacity) {
   return fresh(block, size.capacity);
 }
 
-// Frees a block that the thread's cache does not keep: another thread allocated it, or the cache is full.
+// Frees a block that the thread's cache does not keep: it is large, another thread allocated it, or the cache is full.
 [[gnu::noinline]] void release_outside(void* block, SizeClass size) noexcept {
+  if (size.large()) return release_large(block, size.capacity, cache_limit.load(std::memory_order_relaxed));
   Cache* const cache = current ? current : make_cache();
   if (!cache) return std::free(block);
   if (Counter& taken = cache->bins[size.index].taken; taken.get() > 0) {
@@ -249,7 +234,7 @@ void* fresh(void* block, std::size_t capacity) {
 
 void* acquire(SizeClass size) {
   Cache* const cache = current;
-  if (!cache || size.index >= SizeClass::count || cache->bins[size.index].free.empty()) return acquire_outside(size);
+  if (!cache || cache->bins[size.index].free.empty()) return acquire_outside(size);
   Bin& bin = cache->bins[size.index];
   void* const block = bin.free.pop();
   FIT_UNPOISON(block, size.capacity);
@@ -273,7 +258,7 @@ void release(void* block, SizeClass size) noexcept {
 MemoryStats memory_stats() {
   using namespace detail;
   const std::lock_guard<std::mutex> lock(registry().mutex);
-  MemoryStats sum = registry().retired + SharedPool::get().stats();
+  MemoryStats sum = registry().retired + SharedPool::get().stats() + large_stats();
   for (const Cache* c : registry().caches) sum = sum + c->stats();
   return sum;
 }
@@ -281,6 +266,7 @@ MemoryStats memory_stats() {
 void empty_cache() {
   if (detail::current) detail::current->drop_all();
   detail::SharedPool::get().drop_all();
+  detail::drop_large();
 }
 
 void set_cache_limit(std::int64_t bytes) {
