@@ -143,6 +143,7 @@ void Run::one(Node& n) {
     for (Capture& c : *captures_)
       if (c.node == &n) *c.result = n.outputs[c.output].grad;
   if (n.released) fail_old(n.op);
+  leaves_.before(n);
   Backward b(n);
   std::uint64_t wanted = 0;  // bit i: input i; the inputs from 63 on share a bit
   for (int i = 0; i < n.input_count; ++i) wanted |= std::uint64_t{b.wants(i)} << std::min(i, 63);
@@ -432,6 +433,29 @@ void Backward::give(int i, Tensor g) {
   if (!to->leaf()) detail::Run::current->push(to);
   detail::accumulate(*to, o.grad, std::move(g));
   detail::Run::current->leaves().gave(*to);
+}
+
+bool Backward::waits(int i) const {
+  const detail::Node* const to = edge_of(node_, i).node;
+  return wants(i) && to->leaf() && !detail::thread_state.observed && !detail::Run::current->retains() &&
+         detail::Run::current->leaves().waits(*to);
+}
+
+void Backward::give_later(int i, std::function<Tensor()> gradient) {
+  if (!waits(i)) return give(i, gradient());
+  note_given(i);
+  const detail::Edge edge = node_.edges[i];  // the pending leaf holds its node
+  const auto add = [edge, gradient = std::move(gradient), op = node_.op, autocast = node_.autocast] {
+    if (edge.node->detached) return;
+    const detail::Scoped precision(detail::thread_state.autocast, autocast);
+    detail::Output& o = edge.node->outputs[edge.output];
+    Tensor g = gradient();
+    check::shape(op, "the gradient of give_later()", g, o.shape);
+    check::dtype(op, "the gradient of give_later()", g, o.dtype);
+    detail::accumulate(*edge.node, o.grad, std::move(g));
+    detail::Run::current->leaves().gave(*edge.node);
+  };
+  detail::LeafGradients::postpone(*edge.node, add);
 }
 
 Backward::Target Backward::target(int i) {

@@ -58,6 +58,22 @@ class LeafGradients {
     if (id_ && n.hooks && n.hooks->pending) n.hooks->pending->given = true;
   }
 
+  /// Whether a leaf got no gradient yet, and will get several.
+  bool waits(const Node& leaf) const {
+    const PendingLeaf* const w = id_ && leaf.hooks ? leaf.hooks->pending : nullptr;
+    return w && !w->given && !w->later && w->edges > 1 && !leaf.outputs[0].grad.defined();
+  }
+  /// Sets what to call before the next gradient is added to a leaf that waits.
+  static void postpone(Node& leaf, std::function<void()> add) { leaf.hooks->pending->later = std::move(add); }
+
+  /// n's adjoint is about to run: adds what was postponed for its leaves.
+  void before(Node& n) {
+    if (!id_) return;
+    for (int i = 0; i < n.input_count; ++i)
+      if (Node* const to = n.edges[i].node; to && to->leaf() && to->hooks && to->hooks->pending)
+        add_postponed(*to->hooks->pending);
+  }
+
   /// n's adjoint has ended; its edges still exist.
   void passed(Node& n) {
     if (!id_) return;
@@ -72,10 +88,17 @@ class LeafGradients {
 
   /// At the end: notifies for leaves that were not counted down, because a node on the path got no gradient.
   void rest() {
-    for (PendingLeaf& w : leaves_) call_once(w);
+    for (PendingLeaf& w : leaves_) {
+      add_postponed(w);
+      call_once(w);
+    }
   }
 
  private:
+  static void add_postponed(PendingLeaf& w) {
+    if (const auto add = std::exchange(w.later, nullptr)) add();
+  }
+
   PendingLeaf& pending(Node& leaf) {
     if (leaf.hooks->pending && leaf.hooks->pending->run == id_) return *leaf.hooks->pending;
     PendingLeaf& w = leaves_.emplace_back();

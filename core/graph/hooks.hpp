@@ -1,5 +1,6 @@
 #pragma once
 
+#include "fit/detail/function.hpp"
 #include "fit/hooks.hpp"
 #include "graph/node.hpp"
 #include "graph/observers.hpp"
@@ -16,6 +17,7 @@ struct PendingLeaf {
   bool called = false;
   bool aside = false;  // the earlier gradient is in `before`, because hooks get this pass's gradient only
   Tensor before;
+  std::function<void()> later;   // adds the gradient of Backward::give_later(), or is empty
   PendingLeaf* outer = nullptr;  // the same leaf in the enclosing backward()
 };
 

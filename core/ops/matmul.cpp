@@ -122,7 +122,8 @@ Tensor rows_of(const Tensor& x) {
 enum class Result { own, float32 };
 Tensor product(const Tensor& a, bool ta, const Tensor& b, bool tb, Result result = Result::own);
 
-// Adds op(a) op(b) to the gradient of input i; writes directly into it if possible.
+// Adds op(a) op(b) to the gradient of input i; writes directly into it if possible. A product that takes more memory
+// than a and b is computed as late as possible.
 void give_product(Backward& g, int i, const Tensor& a, bool ta, const Tensor& b, bool tb) {
   const DType t = product_dtype(a.dtype(), b.dtype()), own = g.dtype(i);
   const bool readable = t == bfloat16 ? own <= float32 : a.dtype() == own && b.dtype() == own;
@@ -130,8 +131,17 @@ void give_product(Backward& g, int i, const Tensor& a, bool ta, const Tensor& b,
   const bool full_shape = plan.out == g.shape(i);
   if (g.recording() || !readable || !full_shape)
     return g.give(i, product(a, ta, b, tb, full_shape && own == bfloat16 ? Result::own : Result::float32));
+  const auto into = [=](Tensor& c, bool add) {
+    product_into(c, t, plan, a, b, add, plan.m > kernels::gemv_max_m ? Use::backward : Use::inference);
+  };
+  if (a.numel() + b.numel() < plan.out.numel() && g.waits(i))
+    return g.give_later(i, [into, own, shape = plan.out] {
+      Tensor c = Tensor::empty(shape, own);
+      into(c, false);
+      return c;
+    });
   Backward::Target target = g.target(i);
-  product_into(target.grad, t, plan, a, b, target.add, plan.m > kernels::gemv_max_m ? Use::backward : Use::inference);
+  into(target.grad, target.add);
 }
 
 Tensor product(const Tensor& a, bool ta, const Tensor& b, bool tb, Result result) {

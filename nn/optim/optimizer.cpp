@@ -132,6 +132,25 @@ bool Optimizer::needs(const Slot& slot, const StateSpec& spec, int k) const {
   return (spec.mask >> k & 1) != 0 && state_shape(slot.parameter, k).has_value();
 }
 
+// The states that the slot needs and does not have; the others are undefined.
+std::array<Tensor, StateSpec::max_states> Optimizer::missing_states(const Slot& slot, const StateSpec& spec) const {
+  std::array<Tensor, StateSpec::max_states> states;
+  for (int k = 0; k < StateSpec::max_states; ++k)
+    if (needs(slot, spec, k) && !slot.state[k].defined())
+      states[static_cast<std::size_t>(k)] =
+          zeros(world_ ? Shape{part_of(slot).size} : *state_shape(slot.parameter, k), slot.parameter.dtype());
+  return states;
+}
+
+void Optimizer::create_states() {
+  for (Slot& slot : slots_) {
+    if (!slot.parameter.requires_grad()) continue;
+    auto states = missing_states(slot, state_spec(option_list(slot.group)));
+    for (std::size_t k = 0; k < states.size(); ++k)
+      if (states[k].defined()) slot.state[k] = std::move(states[k]);
+  }
+}
+
 // Checks everything before any parameter takes its step.
 void Optimizer::check_step(const Slot& slot, const StateSpec& spec) const {
   const Tensor& p = slot.parameter;
@@ -173,21 +192,16 @@ void Optimizer::each_with_gradient(const void* f, void (*call)(const void* f, Sl
   warn_without_gradient(op_, slots_);
   struct Ready {
     Slot& slot;
-    Tensor state[StateSpec::max_states];  // those that this step needs for the first time
+    std::array<Tensor, StateSpec::max_states> state;  // those that this step needs for the first time
   };
   std::vector<Ready> all;
   all.reserve(slots_.size());
   for (Slot& slot : slots_) {
-    if (!takes_step(slot)) continue;
-    Ready& ready = all.emplace_back(Ready{slot, {}});
-    for (int k = 0; k < StateSpec::max_states; ++k)
-      if (needs(slot, specs[slot.group], k) && !slot.state[k].defined())
-        ready.state[k] =
-            zeros(world_ ? Shape{part_of(slot).size} : *state_shape(slot.parameter, k), slot.parameter.dtype());
+    if (takes_step(slot)) all.push_back({slot, missing_states(slot, specs[slot.group])});
   }
   for (auto& [slot, state] : all) {
-    slot.is_new = false;
-    for (int k = 0; k < StateSpec::max_states; ++k)
+    slot.is_new = slot.steps == 0;
+    for (std::size_t k = 0; k < state.size(); ++k)
       if (state[k].defined()) {
         slot.state[k] = std::move(state[k]);
         slot.is_new = true;

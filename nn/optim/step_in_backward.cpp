@@ -36,6 +36,7 @@ StepInBackward::StepInBackward(Optimizer& optimizer) : parameters_(optimizer.tra
   for (const Tensor& p : parameters_)
     if (steps_in_backward(p))
       check::fail(step_in_backward_op, "a parameter of shape ", p.shape(), " takes its step in backward() already");
+  optimizer.create_states();
   for (const Tensor& p : parameters_)
     hooks_.push_back(register_post_accumulate_grad_hook(p, [&optimizer](const Tensor& leaf) {
       optimizer.step(leaf);

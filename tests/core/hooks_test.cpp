@@ -35,6 +35,17 @@ Tensor silent(const Tensor& x) {
   return record("silent", {x}, x.detach(), keep::nothing, [](Backward& b) { b.give(0, Tensor()); });
 }
 
+// factor x; its adjoint gives the gradient later.
+Tensor later(const Tensor& x, double factor, Calls* calls) {
+  return record("later", {x}, x.detach() * factor, keep::nothing, [factor, calls](Backward& b) {
+    calls->push_back(b.waits(0) ? "waits" : "does not wait");
+    b.give_later(0, [dy = b.dy(), factor, calls] {
+      calls->push_back("gives");
+      return dy * factor;
+    });
+  });
+}
+
 }  // namespace
 
 TEST_CASE("a hook runs as soon as the leaf's gradient is complete, before older nodes", "[hooks]") {
@@ -63,6 +74,68 @@ TEST_CASE("a leaf that is used twice has one call, after the second use", "[hook
   SECTION("twice by one node") { sum(6 * w * w).backward(); }
   CHECK(seen == std::vector<V>{{12, 24}});
   CHECK(values(w.grad()) == V{12, 24});
+}
+
+TEST_CASE("a gradient may wait until the next one of its leaf", "[hooks]") {
+  const Tensor w = leaf({1, 2}), x = leaf({3, 4});
+  Calls calls;
+  const auto backward = [&](const Tensor& loss, GraphFlags flags = {}) {
+    const GradHook hook = register_post_accumulate_grad_hook(w, [&](const Tensor&) { calls.push_back("hook"); });
+    loss.backward(flags);
+  };
+  // The older node gives to w at the end.
+  const Tensor older = noted(w * 2, &calls, "older");
+  SECTION("if it is the first of several") {
+    const Tensor between = noted(older * x, &calls, "between");
+    backward(sum(between * later(w, 5, &calls)));
+    CHECK(calls == Calls{"waits", "between", "older", "gives", "hook"});
+    CHECK(values(w.grad()) == V{60, 160});  // d(10 w w x)
+  }
+  SECTION("which is added to it: the order stays") {
+    const Tensor last = w * -1e16, second = w * 1e16;
+    backward(sum(last + second + later(w, 1, &calls)));
+    CHECK(calls == Calls{"waits", "gives", "hook"});
+    CHECK(values(w.grad()) == V{0, 0});  // (1 + 1e16) - 1e16
+  }
+  SECTION("and comes at the end if the next node gives nothing") {
+    backward(sum(later(w, 5, &calls) + silent(older)));
+    CHECK(calls == Calls{"waits", "gives", "hook"});
+    CHECK(values(w.grad()) == V{5, 5});
+  }
+  SECTION("but not if it is the only one") {
+    backward(sum(later(w, 5, &calls)));
+    CHECK(calls == Calls{"does not wait", "gives", "hook"});
+  }
+  SECTION("nor without a hook") {
+    sum(older * later(w, 5, &calls)).backward();
+    CHECK(calls == Calls{"does not wait", "gives", "older"});
+    CHECK(values(w.grad()) == V{20, 40});
+  }
+  SECTION("nor in a graph that is retained") {
+    backward(sum(older * later(w, 5, &calls)), retain_graph);
+    CHECK(calls == Calls{"does not wait", "gives", "older", "hook"});
+  }
+  SECTION("nor if the leaf has a gradient already") {
+    sum(w).backward();
+    backward(sum(older * later(w, 5, &calls)));
+    CHECK(calls == Calls{"does not wait", "gives", "older", "hook"});
+    CHECK(values(w.grad()) == V{21, 41});
+  }
+  SECTION("and is forgotten after an exception") {
+    const Tensor fails =
+        record("fragile", {older}, older.detach(), keep::nothing, [](Backward&) { throw Error("[fragile] fails"); });
+    CHECK_THROWS_WITH(backward(sum(fails * later(w, 5, &calls))), "[fragile] fails");
+    CHECK(calls == Calls{"waits"});
+    CHECK_FALSE(w.has_grad());
+    calls.clear();
+    backward(sum(noted(w * 2, &calls, "older") * later(w, 5, &calls)));
+    CHECK(values(w.grad()) == V{20, 40});
+  }
+  SECTION("of the input's shape") {
+    const Tensor y = record("wrong", {w}, w.detach() * 1, keep::nothing,
+                            [](Backward& b) { b.give_later(0, [] { return zeros({3}, float64); }); });
+    CHECK_THROWS_WITH(backward(sum(older * y)), Contains("[wrong] the gradient of give_later()") && Contains("[3]"));
+  }
 }
 
 TEST_CASE("each backward calls, with what was there before", "[hooks]") {

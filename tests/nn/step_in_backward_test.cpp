@@ -30,7 +30,7 @@ StateDict trained(const nn::GPTOptions& o, const Make& make, bool within) {
   optim::CosineAnnealingLR schedule(*optimizer, 6);
   const auto fused = within ? std::make_unique<StepInBackward>(*optimizer) : nullptr;
   for (int i = 0; i < 6; ++i) {
-    const Tensor ids = randint(0, 9, {3, 8});
+    const Tensor ids = randint(0, o.vocab_size(), {3, 8});
     optimizer->zero_grad();
     gpt.loss(ids, ids).backward();
     for (const Tensor& p : gpt.parameters()) CHECK(p.has_grad() == (!within && p.requires_grad()));
@@ -60,6 +60,7 @@ TEST_CASE("a step within backward() gives the bits of a step after it", "[optim]
   check_same(gpt_options(), adamw);
   check_same(gpt_options().tie_weights(false).bias(false), adamw);
   check_same(gpt_options().checkpoint_blocks(true), adamw);
+  check_same(gpt_options().vocab_size(200), adamw);  // the gradient of the table waits
   check_same(gpt_options(),
              [](nn::GPT& gpt) { return std::make_unique<optim::SGD>(gpt.named_parameters(), 0.1, 0.9); });
   check_same(gpt_options(), [](nn::GPT& gpt) { return std::make_unique<optim::Adafactor>(gpt.named_parameters()); });
@@ -100,6 +101,32 @@ TEST_CASE("gradients take little memory if backward() makes the step", "[optim][
   const auto [plain, parameters] = peak(false);
   CHECK(plain > parameters);
   CHECK(peak(true).first < parameters / 4);
+}
+
+TEST_CASE("the gradient of a tied table takes memory only at the end", "[optim][memory]") {
+  constexpr std::int64_t vocab = 8192, C = 64;
+  const auto bytes_between = [](bool tied) {
+    nn::GPT gpt(gpt_options().vocab_size(vocab).d_model(C).tie_weights(tied).dropout(0));
+    optim::AdamW optimizer(gpt.named_parameters(), 1e-3);
+    const StepInBackward fused(optimizer);
+    std::int64_t between = 0;
+    const GradHook hook = register_post_accumulate_grad_hook(
+        gpt.layer<nn::LayerNorm>("h.0.ln_1").weight, [&](const Tensor&) { between = memory_stats().live_bytes; });
+    const std::int64_t before = memory_stats().live_bytes;
+    gpt.loss(zeros({1, 2}, int64), zeros({1, 2}, int64)).backward();
+    return between - before;
+  };
+  CHECK(bytes_between(true) < vocab * C * 4 / 4);
+}
+
+TEST_CASE("the averages of a step within backward() lie before those of the graph", "[optim]") {
+  nn::GPT gpt(gpt_options());
+  gpt.layer("h.0.ln_1").freeze();
+  optim::AdamW optimizer(gpt.named_parameters(), 1e-3);
+  const std::int64_t before = memory_stats().live_bytes;
+  const StepInBackward fused(optimizer);
+  CHECK(memory_stats().live_bytes - before >= 2 * 4 * (gpt.num_parameters() - 16));
+  CHECK(optimizer.state_dict().size() == optim::AdamW(gpt.named_parameters(), 1e-3).state_dict().size());
 }
 
 TEST_CASE("what a step within backward() refuses", "[optim]") {

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -88,6 +89,9 @@ class Optimizer {
   /// The step of one parameter, as if only this one had a gradient. Throws Error if it is not one of the optimiser's,
   /// and for sharded averages.
   void step(const Tensor& parameter);
+  /// Creates the averages of the parameters that are not frozen, which the first step would create otherwise. Memory
+  /// that is taken before the first forward pass does not lie among that of its tensors.
+  void create_states();
   /// Clears the gradients.
   void zero_grad();
   /// The parameters that are not frozen.
@@ -136,7 +140,7 @@ class Optimizer {
     std::int64_t steps = 0;
     Tensor state[StateSpec::max_states] = {};
     double scalar = 1;
-    bool is_new = false;  // this step created the states
+    bool is_new = false;  // the states start with this step
   };
 
   /// `op` is the name in errors.
@@ -181,6 +185,7 @@ class Optimizer {
   bool takes_step(const Slot& slot) const;
   void check_step(const Slot& slot, const StateSpec& spec) const;
   bool needs(const Slot& slot, const StateSpec& spec, int k) const;
+  std::array<Tensor, StateSpec::max_states> missing_states(const Slot& slot, const StateSpec& spec) const;
   Tensor cut(const Slot& slot, const Tensor& whole) const;
   Tensor whole(const Slot& slot, const Tensor& part) const;
 
