@@ -68,10 +68,7 @@ class LeafGradients {
 
   /// n's adjoint is about to run: adds what was postponed for its leaves.
   void before(Node& n) {
-    if (!id_) return;
-    for (int i = 0; i < n.input_count; ++i)
-      if (Node* const to = n.edges[i].node; to && to->leaf() && to->hooks && to->hooks->pending)
-        add_postponed(*to->hooks->pending);
+    if (id_) add_postponed_of(n);
   }
 
   /// n's adjoint has ended; its edges still exist.
@@ -97,6 +94,12 @@ class LeafGradients {
  private:
   static void add_postponed(PendingLeaf& w) {
     if (const auto add = std::exchange(w.later, nullptr)) add();
+  }
+  // Not inlined: it is rare, and one() is short.
+  [[gnu::noinline]] static void add_postponed_of(Node& n) {
+    for (int i = 0; i < n.input_count; ++i)
+      if (Node* const to = n.edges[i].node; to && to->leaf() && to->hooks && to->hooks->pending)
+        add_postponed(*to->hooks->pending);
   }
 
   PendingLeaf& pending(Node& leaf) {
