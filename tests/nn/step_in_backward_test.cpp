@@ -61,8 +61,10 @@ TEST_CASE("a step within backward() gives the bits of a step after it", "[optim]
   check_same(gpt_options().tie_weights(false).bias(false), adamw);
   check_same(gpt_options().checkpoint_blocks(true), adamw);
   check_same(gpt_options().vocab_size(200), adamw);  // the gradient of the table waits
-  check_same(gpt_options(),
-             [](nn::GPT& gpt) { return std::make_unique<optim::SGD>(gpt.named_parameters(), 0.1, 0.9); });
+  check_same(gpt_options(), [](nn::GPT& gpt) {
+    const auto options = optim::SGDOptions().lr(0.1).momentum(0.9).dampening(0.5);  // the first average is the gradient
+    return std::make_unique<optim::SGD>(gpt.named_parameters(), options);
+  });
   check_same(gpt_options(), [](nn::GPT& gpt) { return std::make_unique<optim::Adafactor>(gpt.named_parameters()); });
   check_same(gpt_options(), [](nn::GPT& gpt) {
     return std::make_unique<optim::Muon>(optim::muon_groups(gpt, optim::MuonOptions(), optim::AdamWOptions()));
