@@ -344,15 +344,20 @@ const detail::Output& wanted(const detail::Node& n, int i) {
   return e.node->outputs[e.output];
 }
 
+// A tensor that the adjoint of `op` reads must not change before it does.
+void check_version(const char* op, const Shape& shape, std::uint32_t then, std::uint32_t now) {
+  if (now != then)
+    check::fail("backward", "a tensor of shape ", shape, " that ", op,
+                " needs for its gradient was changed in place after it was recorded (version ", then, " then, ", now,
+                " now): change a clone() of it instead");
+}
+
 }  // namespace
 
 Tensor Backward::restore(int slot, detail::Node* node, int output) {
   const detail::Saved& s = node_.saved[slot];
   if (!s.storage) return {};
-  if (s.storage->version.load(std::memory_order_relaxed) != s.version)
-    check::fail("backward", "a tensor of shape ", s.shape, " that ", node_.op,
-                " needs for its gradient was changed in place after it was recorded (version ", s.version, " then, ",
-                s.storage->version.load(), " now): change a clone() of it instead");
+  check_version(node_.op, s.shape, s.version, s.storage->version.load(std::memory_order_relaxed));
   detail::hold(s.storage->refs);
   detail::TensorImpl* t = detail::new_impl(s.storage, s.shape, s.dtype);
   if (detail::thread_state.recording && node) {
@@ -437,16 +442,23 @@ void Backward::give(int i, Tensor g) {
 
 bool Backward::waits(int i) const {
   const detail::Node* const to = edge_of(node_, i).node;
-  return wants(i) && to->leaf() && !detail::thread_state.observed && !detail::Run::current->retains() &&
-         detail::Run::current->leaves().waits(*to);
+  if (!wants(i) || !to->leaf() || detail::thread_state.observed || detail::Run::current->retains()) return false;
+  // A leaf that is read may be changed before, in a hook, when its own gradient is complete.
+  for (int k = 0; k < node_.input_count; ++k)
+    if (const detail::Node* const other = node_.edges[k].node; other && k != i && other->leaf()) return false;
+  return detail::Run::current->leaves().waits(*to);
 }
 
-void Backward::give_later(int i, std::function<Tensor()> gradient) {
+void Backward::give_later(int i, const std::vector<Tensor>& read, std::function<Tensor()> gradient) {
   if (!waits(i)) return give(i, gradient());
   note_given(i);
+  std::vector<std::pair<Tensor, std::uint32_t>> versions;
+  for (const Tensor& x : read) versions.emplace_back(x, x.version());
   const detail::Edge edge = node_.edges[i];  // the pending leaf holds its node
-  const auto add = [edge, gradient = std::move(gradient), op = node_.op, autocast = node_.autocast] {
+  auto add = [edge, versions = std::move(versions), gradient = std::move(gradient), op = node_.op,
+              autocast = node_.autocast] {
     if (edge.node->detached) return;
+    for (const auto& [x, version] : versions) check_version(op, x.shape(), version, x.version());
     const detail::Scoped precision(detail::thread_state.autocast, autocast);
     detail::Output& o = edge.node->outputs[edge.output];
     Tensor g = gradient();
@@ -455,7 +467,7 @@ void Backward::give_later(int i, std::function<Tensor()> gradient) {
     detail::accumulate(*edge.node, o.grad, std::move(g));
     detail::Run::current->leaves().gave(*edge.node);
   };
-  detail::LeafGradients::postpone(*edge.node, add);
+  detail::LeafGradients::postpone(*edge.node, std::move(add));
 }
 
 Backward::Target Backward::target(int i) {

@@ -1,5 +1,6 @@
 #include "base/large_blocks.hpp"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <exception>
@@ -30,8 +31,8 @@ class AddressSpace {
   // The next `bytes`, a multiple of huge pages. Null if the system has no memory left.
   char* next(std::size_t bytes) noexcept {
     constexpr std::size_t much = std::size_t{1} << 36;
-    if (left() < bytes && !reserve(much) && !reserve(bytes)) return nullptr;
-    if (left() < bytes || mprotect(next_, bytes, PROT_READ | PROT_WRITE) != 0) return nullptr;
+    if (left() < bytes && !reserve(bytes < much ? much : bytes) && !reserve(bytes)) return nullptr;
+    if (mprotect(next_, bytes, PROT_READ | PROT_WRITE) != 0) return nullptr;
     FIT_LEAK_ROOT(next_, bytes);
     return std::exchange(next_, next_ + bytes);
   }
@@ -95,6 +96,12 @@ class LargeBlocks {
   }
 
  private:
+  // fork() waits until no thread changes the list.
+  LargeBlocks() {
+    pthread_atfork([] { get().mutex_.lock(); }, unlock, unlock);
+  }
+  static void unlock() { get().mutex_.unlock(); }
+
   using Ranges = std::map<char*, std::size_t>;  // their addresses and sizes
 
   // Larger blocks than this lie at the end of their range, and others at the beginning. So these stay side by side.

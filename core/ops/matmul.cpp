@@ -135,7 +135,7 @@ void give_product(Backward& g, int i, const Tensor& a, bool ta, const Tensor& b,
     product_into(c, t, plan, a, b, add, plan.m > kernels::gemv_max_m ? Use::backward : Use::inference);
   };
   if (a.numel() + b.numel() < plan.out.numel() && g.waits(i))
-    return g.give_later(i, [into, own, shape = plan.out] {
+    return g.give_later(i, {a, b}, [into, own, shape = plan.out] {
       Tensor c = Tensor::empty(shape, own);
       into(c, false);
       return c;

@@ -39,7 +39,7 @@ Tensor silent(const Tensor& x) {
 Tensor later(const Tensor& x, double factor, Calls* calls) {
   return record("later", {x}, x.detach() * factor, keep::nothing, [factor, calls](Backward& b) {
     calls->push_back(b.waits(0) ? "waits" : "does not wait");
-    b.give_later(0, [dy = b.dy(), factor, calls] {
+    b.give_later(0, {b.dy()}, [dy = b.dy(), factor, calls] {
       calls->push_back("gives");
       return dy * factor;
     });
@@ -131,9 +131,27 @@ TEST_CASE("a gradient may wait until the next one of its leaf", "[hooks]") {
     backward(sum(noted(w * 2, &calls, "older") * later(w, 5, &calls)));
     CHECK(values(w.grad()) == V{20, 40});
   }
+  SECTION("nor if it is computed from another leaf, which may take a step before") {
+    const Tensor a = full({1, 8}, 2).requires_grad_(), b = ones({8, 8}).requires_grad_();
+    const GradHook step = register_post_accumulate_grad_hook(a, [](const Tensor& leaf) { Tensor(leaf).fill_(100); });
+    const GradHook hook = register_post_accumulate_grad_hook(b, [](const Tensor&) {});
+    const Tensor first = b * 1;
+    (sum(matmul(a, b)) + sum(first)).backward();
+    CHECK(values(b.grad()) == V(64, 2 + 1));
+  }
+  SECTION("from what does not change before") {
+    const Tensor read = w.detach() * 1;
+    const Tensor change = record("change", {older}, older.detach() * 1, keep::nothing, [p = &read](Backward& b) {
+      Tensor(*p).add_(1);
+      b.give(0, b.dy());
+    });
+    const Tensor last = record("late", {w}, w.detach() * 1, keep::nothing,
+                               [p = &read](Backward& b) { b.give_later(0, {*p}, [p] { return *p * 1; }); });
+    CHECK_THROWS_WITH(backward(sum(change + last)), Contains("that late needs") && Contains("changed in place"));
+  }
   SECTION("of the input's shape") {
     const Tensor y = record("wrong", {w}, w.detach() * 1, keep::nothing,
-                            [](Backward& b) { b.give_later(0, [] { return zeros({3}, float64); }); });
+                            [](Backward& b) { b.give_later(0, {}, [] { return zeros({3}, float64); }); });
     CHECK_THROWS_WITH(backward(sum(older * y)), Contains("[wrong] the gradient of give_later()") && Contains("[3]"));
   }
 }

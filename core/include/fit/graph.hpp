@@ -233,11 +233,12 @@ class Backward {
   /// input that requires a gradient.
   void give(int i, Tensor g);
   /// Whether input i is a leaf whose gradient is used when it is complete, such as by StepInBackward, and this node is
-  /// the first of several to give to it.
+  /// the first of several to give to it. False if another input is a leaf.
   bool waits(int i) const;
   /// give(i, gradient()) for such an input, but called when the next node gives to it. For a gradient that takes more
-  /// memory than what `gradient` keeps. It must have the input's shape and type.
-  void give_later(int i, std::function<Tensor()> gradient);
+  /// memory than the tensors that it is computed from, `read`. It must have the input's shape and type. backward()
+  /// throws Error if they were changed in place before.
+  void give_later(int i, const std::vector<Tensor>& read, std::function<Tensor()> gradient);
   /// Whether the gradients are recorded (create_graph). Then the adjoint must consist of operations.
   bool recording() const { return detail::thread_state.recording; }
   /// For kernels that write in place: the gradient of input i, and whether to add to it (otherwise it is
