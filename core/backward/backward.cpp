@@ -344,12 +344,10 @@ const detail::Output& wanted(const detail::Node& n, int i) {
   return e.node->outputs[e.output];
 }
 
-// A tensor that the adjoint of `op` reads must not change before it does.
-void check_version(const char* op, const Shape& shape, std::uint32_t then, std::uint32_t now) {
-  if (now != then)
-    check::fail("backward", "a tensor of shape ", shape, " that ", op,
-                " needs for its gradient was changed in place after it was recorded (version ", then, " then, ", now,
-                " now): change a clone() of it instead");
+[[noreturn]] void fail_changed(const char* op, const Shape& shape, std::uint32_t then, std::uint32_t now) {
+  check::fail("backward", "a tensor of shape ", shape, " that ", op,
+              " needs for its gradient was changed in place after it was recorded (version ", then, " then, ", now,
+              " now): change a clone() of it instead");
 }
 
 }  // namespace
@@ -357,7 +355,8 @@ void check_version(const char* op, const Shape& shape, std::uint32_t then, std::
 Tensor Backward::restore(int slot, detail::Node* node, int output) {
   const detail::Saved& s = node_.saved[slot];
   if (!s.storage) return {};
-  check_version(node_.op, s.shape, s.version, s.storage->version.load(std::memory_order_relaxed));
+  if (const std::uint32_t now = s.storage->version.load(std::memory_order_relaxed); now != s.version)
+    fail_changed(node_.op, s.shape, s.version, now);
   detail::hold(s.storage->refs);
   detail::TensorImpl* t = detail::new_impl(s.storage, s.shape, s.dtype);
   if (detail::thread_state.recording && node) {
@@ -458,7 +457,8 @@ void Backward::give_later(int i, const std::vector<Tensor>& read, std::function<
   auto add = [edge, versions = std::move(versions), gradient = std::move(gradient), op = node_.op,
               autocast = node_.autocast] {
     if (edge.node->detached) return;
-    for (const auto& [x, version] : versions) check_version(op, x.shape(), version, x.version());
+    for (const auto& [x, version] : versions)
+      if (x.version() != version) fail_changed(op, x.shape(), version, x.version());
     const detail::Scoped precision(detail::thread_state.autocast, autocast);
     detail::Output& o = edge.node->outputs[edge.output];
     Tensor g = gradient();
