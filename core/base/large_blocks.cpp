@@ -104,7 +104,8 @@ class LargeBlocks {
 
   using Ranges = std::map<char*, std::size_t>;  // their addresses and sizes
 
-  // Larger blocks than this lie at the end of their range, and others at the beginning. So these stay side by side.
+  // A larger block than this takes the end of its range, and a smaller one the beginning. So small blocks lie side by
+  // side, and leave one large range when they are freed.
   static constexpr std::size_t largest = std::size_t{32} << 20;
 
   // The smallest range of at least so many bytes, or the end.
@@ -152,8 +153,8 @@ class LargeBlocks {
     return true;
   }
 
-  // Adds memory of the system, so much that it joins to `bytes` with the free memory before it. If this is much, the
-  // free ranges, which are all too small, are returned first: a program then takes little more than it uses.
+  // Adds memory of the system: as much as the last free range lacks to hold `bytes`. All free ranges are too small. If
+  // `bytes` is large, they are returned first, so that the program takes little more than it uses.
   bool grow(std::size_t bytes) noexcept {
     if (bytes > largest) drop(huge_page);
     if (!free_.empty()) {

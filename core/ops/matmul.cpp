@@ -131,17 +131,15 @@ void give_product(Backward& g, int i, const Tensor& a, bool ta, const Tensor& b,
   const bool full_shape = plan.out == g.shape(i);
   if (g.recording() || !readable || !full_shape)
     return g.give(i, product(a, ta, b, tb, full_shape && own == bfloat16 ? Result::own : Result::float32));
-  const auto into = [=](Tensor& c, bool add) {
-    product_into(c, t, plan, a, b, add, plan.m > kernels::gemv_max_m ? Use::backward : Use::inference);
-  };
+  const Use use = plan.m > kernels::gemv_max_m ? Use::backward : Use::inference;
   if (a.numel() + b.numel() < plan.out.numel() && g.waits(i))
-    return g.give_later(i, {a, b}, [into, own, shape = plan.out] {
-      Tensor c = Tensor::empty(shape, own);
-      into(c, false);
+    return g.give_later(i, {a, b}, [=] {
+      Tensor c = Tensor::empty(plan.out, own);
+      product_into(c, t, plan, a, b, false, use);
       return c;
     });
   Backward::Target target = g.target(i);
-  into(target.grad, target.add);
+  product_into(target.grad, t, plan, a, b, target.add, use);
 }
 
 Tensor product(const Tensor& a, bool ta, const Tensor& b, bool tb, Result result) {

@@ -214,7 +214,7 @@ TEST_CASE("blocks are aligned, large enough, and recycled", "[memory]") {
   }
 }
 
-// What all large blocks together take from the system.
+// The bytes that large blocks have from the system, in use or free.
 std::int64_t large_bytes() {
   const MemoryStats s = detail::large_stats();
   return s.live_bytes + s.cached_bytes;
