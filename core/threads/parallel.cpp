@@ -70,12 +70,13 @@ void detail::run_parallel(std::int64_t n, std::int64_t grain, ParallelSchedule s
   std::atomic<std::int64_t> next{0};
   ThreadState state = thread_state;
   state.inside_parallel = true;
-  run_on_threads(max_threads, [&](int t, int count) {
+  // Copies, not references: other cores then read one piece of the caller's memory.
+  run_on_threads(max_threads, [=, &mutex, &first, &next](int t, int count) {
     const Scoped own(thread_state, state);
     try {
       if (schedule == dynamic_schedule) {
         // Neighbouring grains often read the same memory. So if the threads take turns, each gets a run of them.
-        for (std::int64_t turn; (turn = next.fetch_add(1, std::memory_order_relaxed)) < grains;) {
+        for (std::int64_t turn = t; turn < grains; turn = count + next.fetch_add(1, std::memory_order_relaxed)) {
           const std::int64_t run = turn % count;
           const std::int64_t g = grains / count * run + std::min(run, grains % count) + turn / count;
           call(body, g * grain, std::min(n, (g + 1) * grain));

@@ -10,10 +10,12 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <thread>
 
 namespace fit::detail {
@@ -21,6 +23,8 @@ namespace {
 
 // About 30 us: the cost of falling asleep and being woken.
 constexpr int spins = 2000;
+
+constexpr std::size_t cache_line = 64;
 
 void pause() {
 #if defined(__x86_64__)
@@ -80,9 +84,10 @@ class ThreadPool {
     const std::unique_lock<std::mutex> mine(busy_, std::try_to_lock);
     if (!mine) return task(0, 1);
     count = ensure_threads(std::min(count, max_threads));
-    task_ = &task;
-    pending_ = count - 1;
-    round_ = (round_ / (max_threads + 1) + 1) * (max_threads + 1) + static_cast<std::uint64_t>(count);
+    task_ = task;
+    pending_.store(count - 1, std::memory_order_relaxed);
+    round_ = (round_.load(std::memory_order_relaxed) / (max_threads + 1) + 1) * (max_threads + 1) +
+             static_cast<std::uint64_t>(count);
     start_.signal();
     task(0, count);
     end_.wait(count <= cores_, [this] { return pending_ == 0; });
@@ -117,10 +122,12 @@ class ThreadPool {
   const int cores_ = cores();
   std::mutex busy_;
   int threads_ = 0;  // without the caller
-  const Task* task_ = nullptr;
-  std::atomic<int> pending_{0};
-  std::atomic<std::uint64_t> round_{0};  // round number and thread count in one word, so that both are read together
-  Event start_, end_;
+  // What changes together lies in a cache line of its own: a line's way from one core to another takes 0.15 us.
+  alignas(cache_line) std::atomic<std::uint64_t> round_{0};  // number and thread count in one word: read together
+  std::optional<Task> task_;
+  alignas(cache_line) std::atomic<int> pending_{0};
+  alignas(cache_line) Event start_;
+  alignas(cache_line) Event end_;
 };
 
 std::atomic<ThreadPool*> pool{nullptr};  // never destroyed: its threads wait until the program exits
