@@ -81,7 +81,8 @@ class VectorTiles {
   // o = p v, or o += p v
   void contexts(std::int64_t count, const W* p, W* o, std::int64_t o_row, bool add) const {
     const Rows v = converted(count, a_.Dv, a_.v.at(b_, kv_, j0_), a_.v.row, kv_buffer_);
-    macro_kernel(false, rows_, a_.Dv, count, W(1), p, key_block, v.data, v.ld, o, o_row, add);
+    macro_kernel(false, rows_, a_.Dv, count, W(1), p, key_block, v.data, v.ld, o, o_row, add, slice_width<W>(),
+                 next_keys());
   }
   // dp = dout v'
   void dweights(std::int64_t count, W* dp) const {
@@ -101,6 +102,15 @@ class VectorTiles {
     std::int64_t ld = 0;
   };
 
+  // The keys to fetch meanwhile: those of the next block or head, if they are read without packing.
+  const W* next_keys() const {
+    if constexpr (std::is_same_v<T, W>) {
+      if (!few_queries(a_)) return nullptr;
+      if (j0_ + key_block < a_.Sk) return a_.k.at(b_, kv_, j0_ + key_block);
+      if (h_ + 1 < a_.H) return a_.k.at(b_, (h_ + 1) / a_.group(), first_block(a_));
+    }
+    return nullptr;
+  }
   static std::int64_t keys_features(const Attention<>& a) { return few_queries(a) ? 0 : a.D; }
   template <class Packed>
   static Packed* values_in(const Attention<>& a, Packed* keys) {
