@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "tensor/check.hpp"
-#include "tensor/similar.hpp"
 
 namespace fit {
 namespace {

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
-#include <numeric>
 #include <sstream>
 #include <utility>
 
@@ -20,6 +19,7 @@
 #include "fit/autocast.hpp"
 #include "fit/dist.hpp"
 #include "fit/graph.hpp"
+#include "fit/lookup.hpp"
 #include "fit/nn/attention_recorder.hpp"
 #include "fit/ops.hpp"
 #include "fit/parallel.hpp"
@@ -45,33 +45,16 @@ std::string paint(const std::string& text, int color) {
                                                            : text;
 }
 
-// The number of letters to insert, delete or replace to get from a to b.
-std::size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] != b[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
-
 // "Did you mean --quick?" for an unknown option, if one is near; else the names of all.
 std::string suggestion(const CLI::App& app, const std::string& unknown) {
-  std::string best, all;
-  std::size_t least = 3;
+  std::vector<std::string> names;
+  std::string all;
   for (const CLI::Option* const option : app.get_options()) {
-    const std::string name = "--" + option->get_lnames().front();
-    all += ' ' + name;
-    if (const std::size_t d = edit_distance(name, unknown.substr(0, unknown.find('='))); d < least)
-      least = d, best = name;
+    names.push_back("--" + option->get_lnames().front());
+    all += ' ' + names.back();
   }
-  return best.empty() ? "The options are" + all + ", and --help says what they do." : "Did you mean " + best + "?";
+  const std::string* const near = fit::most_similar(unknown.substr(0, unknown.find('=')), names);
+  return near ? "Did you mean " + *near + "?" : "The options are" + all + ", and --help says what they do.";
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 
 #include "base/joined.hpp"
 #include "fit/graph.hpp"
+#include "fit/lookup.hpp"
 #include "tensor/check.hpp"
-#include "tensor/similar.hpp"
 
 namespace fit::nn {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "fit/lookup.hpp"
 #include "tensor/check.hpp"
-#include "tensor/similar.hpp"
 
 namespace fit::nn {
 namespace {

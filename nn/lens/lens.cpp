@@ -7,12 +7,12 @@
 
 #include "common/pattern.hpp"
 #include "fit/attention.hpp"
+#include "fit/lookup.hpp"
 #include "fit/named_values.hpp"
 #include "fit/nn/attention.hpp"
 #include "fit/ops.hpp"
 #include "layers/layer_names.hpp"
 #include "tensor/check.hpp"
-#include "tensor/similar.hpp"
 
 namespace fit::nn {
 namespace {

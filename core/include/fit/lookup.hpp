@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <vector>
 
 #include "fit/state_dict.hpp"
 
@@ -16,5 +17,7 @@ Tensor at(const StateDict& state, const std::string& name);
 bool contains(const StateDict& state, const std::string& name);
 /// The tensors with this prefix in their names, in the same order; the prefix is removed.
 StateDict under(const StateDict& state, const std::string& prefix);
+/// The name with the smallest edit distance; null if no name matches in at least half of its letters.
+const std::string* most_similar(const std::string& name, const std::vector<std::string>& names);
 
 }  // namespace fit
