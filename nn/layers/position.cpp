@@ -25,19 +25,25 @@ Tensor sinusoidal_positions(std::int64_t T, std::int64_t C) {
 
 namespace {
 
+double beta_fast(const RotaryTableOptions& o) {
+  return o.beta_fast().value_or(o.scaling() == RotaryScaling::llama3 ? 4 : 32);
+}
+
 // The angle of pair i at position 1, for R rotated features.
 std::vector<double> angles(std::int64_t R, const RotaryTableOptions& o) {
-  const double pi = std::acos(-1.), features = static_cast<double>(R);
+  const double features = static_cast<double>(R);
+  const double turn = 2 * std::acos(-1.), length = static_cast<double>(o.original_length());
   const bool ntk = o.scaling() == RotaryScaling::ntk && R > 2;
   const double base = ntk ? o.base() * std::pow(o.factor(), features / (features - 2)) : o.base();
+  const double fast = beta_fast(o), slow = o.beta_slow();
   // The pair that turns so often in original_length.
   const auto pair_of = [&](double turns) {
-    return features * std::log(static_cast<double>(o.original_length()) / (turns * 2 * pi)) / (2 * std::log(base));
+    return features * std::log(length / (turns * turn)) / (2 * std::log(base));
   };
   double low = 0, high = 0;
   if (o.scaling() == RotaryScaling::yarn) {
-    low = std::max(std::floor(pair_of(o.beta_fast())), 0.);
-    high = std::min(std::ceil(pair_of(o.beta_slow())), features - 1);
+    low = std::max(std::floor(pair_of(fast)), 0.);
+    high = std::min(std::ceil(pair_of(slow)), features - 1);
     if (low == high) high += 0.001;
   }
   std::vector<double> all;
@@ -45,7 +51,9 @@ std::vector<double> angles(std::int64_t R, const RotaryTableOptions& o) {
     const double angle = std::pow(base, -2.0 * static_cast<double>(i) / features);
     double slowed = 0;  // how much of the angle is divided by the factor
     if (o.scaling() == RotaryScaling::linear) slowed = 1;
-    if (o.scaling() == RotaryScaling::yarn) slowed = std::clamp((static_cast<double>(i) - low) / (high - low), 0., 1.);
+    if (o.scaling() == RotaryScaling::yarn) slowed = (static_cast<double>(i) - low) / (high - low);
+    if (o.scaling() == RotaryScaling::llama3) slowed = (fast - length * angle / turn) / (fast - slow);
+    slowed = std::clamp(slowed, 0., 1.);
     all.push_back(slowed == 0 ? angle : angle / o.factor() * slowed + angle * (1 - slowed));
   }
   return all;
@@ -67,9 +75,11 @@ Tensor rotary_table(std::int64_t T, std::int64_t D, const RotaryTableOptions& o)
   if (!(o.factor() > 0) || std::isinf(o.factor()))
     check::fail(op, "factor is ", o.factor(), ": it must be positive and finite");
   const bool yarn = o.scaling() == RotaryScaling::yarn;
-  if (yarn && (o.original_length() < 1 || !(o.beta_slow() > 0) || !(o.beta_fast() >= o.beta_slow())))
-    check::fail(op, "original_length is ", o.original_length(), ", beta_fast ", o.beta_fast(), ", beta_slow ",
-                o.beta_slow(), ": yarn needs a positive length, and beta_fast >= beta_slow > 0");
+  const double fast = beta_fast(o), slow = o.beta_slow();
+  const bool fits = o.original_length() > 0 && slow > 0 && fast > slow && std::isfinite(fast);
+  if ((yarn || o.scaling() == RotaryScaling::llama3) && !fits)
+    check::fail(op, "original_length is ", o.original_length(), ", beta_fast ", fast, ", beta_slow ", slow, ": ",
+                yarn ? "yarn" : "llama3", " needs a positive length, and finite beta_fast > beta_slow > 0");
   const std::vector<double> angle = angles(o.features() == 0 ? D : o.features(), o);
   const double length = yarn && o.factor() > 1 ? 0.1 * std::log(o.factor()) + 1 : 1;
   Tensor table = Tensor::empty({T, D / 2, 2}, float64);

@@ -48,7 +48,13 @@ save_model("yarn", LlamaForCausalLM(LlamaConfig(
 save_model("qwen3", Qwen3ForCausalLM(Qwen3Config(**common, **rope(100.0), head_dim=6, rms_norm_eps=1e-5,
                                                  tie_word_embeddings=True)))
 
-for kind, more in {"linear": {}, "yarn": {"original_max_position_embeddings": 64}}.items():
+save_model("llama3", LlamaForCausalLM(LlamaConfig(
+    **common, **rope(10000.0, rope_type="llama3", factor=4.0, original_max_position_embeddings=8, low_freq_factor=0.5,
+                     high_freq_factor=2.0), rms_norm_eps=1e-6, tie_word_embeddings=True)))
+
+for kind, more in {"linear": {}, "yarn": {"original_max_position_embeddings": 64},
+                   "llama3": {"original_max_position_embeddings": 64, "low_freq_factor": 1.0,
+                              "high_freq_factor": 4.0}}.items():
     config = LlamaConfig(hidden_size=32, num_attention_heads=2, max_position_embeddings=512,
                          **rope(10000.0, rope_type=kind, factor=8.0, **more))
     angles, length = transformers.modeling_rope_utils.ROPE_INIT_FUNCTIONS[kind](config, "cpu")

@@ -82,6 +82,8 @@ TEST_CASE("Llama and Qwen 3 by their names", "[golden][weights]") {
                           nn::RotaryTableOptions().scaling(nn::RotaryScaling::yarn).factor(4).original_length(4)));
   check_model("qwen3", llama().tie_weights(true).head_size(6).qk_norm().norm_eps(1e-5).rotary(
                            nn::RotaryTableOptions().base(100)));
+  const auto scaled = nn::RotaryTableOptions().scaling(nn::RotaryScaling::llama3).factor(4).original_length(8);
+  check_model("llama3", llama().tie_weights(true).rotary(nn::RotaryTableOptions(scaled).beta_slow(0.5).beta_fast(2)));
 }
 
 TEST_CASE("scaled rotary positions have Hugging Face's angles", "[golden]") {
@@ -98,6 +100,7 @@ TEST_CASE("scaled rotary positions have Hugging Face's angles", "[golden]") {
   };
   check("linear", nn::RotaryTableOptions().scaling(nn::RotaryScaling::linear).factor(8));
   check("yarn", nn::RotaryTableOptions().scaling(nn::RotaryScaling::yarn).factor(8).original_length(64));
+  check("llama3", nn::RotaryTableOptions().scaling(nn::RotaryScaling::llama3).factor(8).original_length(64));
 }
 
 }  // namespace fit::test::llama_test

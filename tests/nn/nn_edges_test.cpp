@@ -199,6 +199,8 @@ TEST_CASE("rows of equal logits are drawn in the order of their ids, and nothing
 TEST_CASE("tables of rotary positions at the ends of their options", "[edges]") {
   const auto yarn = nn::RotaryTableOptions().scaling(nn::RotaryScaling::yarn).original_length(8);
   CHECK(equal(nn::rotary_table(4, 8, yarn), nn::rotary_table(4, 8)));  // a factor of 1 changes nothing
+  const auto llama3 = nn::RotaryTableOptions().scaling(nn::RotaryScaling::llama3).original_length(8);
+  CHECK(equal(nn::rotary_table(4, 8, llama3), nn::rotary_table(4, 8)));
   const auto ntk = nn::RotaryTableOptions().scaling(nn::RotaryScaling::ntk).factor(4);
   CHECK(equal(nn::rotary_table(4, 2, ntk), nn::rotary_table(4, 2)));  // one pair has no base
   CHECK(max_difference(nn::rotary_table(4, 4, ntk), nn::rotary_table(4, 4)) > 0.01);

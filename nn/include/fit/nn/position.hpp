@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 
 #include "fit/option.hpp"
 #include "fit/tensor.hpp"
@@ -18,6 +19,7 @@ enum class RotaryScaling {
   linear,  ///< Every angle is divided by the factor (Chen et al. 2023).
   ntk,     ///< The base is multiplied by factor^(D / (D - 2)): slow pairs slow down, fast ones stay.
   yarn,    ///< Pairs with few turns slow down, those with many stay; scores are scaled, too (Peng et al. 2023).
+  llama3,  ///< Pairs with few turns slow down, those with many stay, as in Llama 3.1 (Dubey et al. 2024).
 };
 
 /// The options of rotary_table().
@@ -26,15 +28,20 @@ struct RotaryTableOptions {
   FIT_OPTION(std::int64_t, features) = 0;  ///< How many of the D features rotate, an even number; 0: all.
   FIT_OPTION(RotaryScaling, scaling) = RotaryScaling::none;  ///< How angles change for more positions.
   FIT_OPTION(double, factor) = 1;                            ///< For scaling: how many times as many positions.
-  FIT_OPTION(std::int64_t, original_length) = 0;             ///< For yarn: the positions of the training. Must be set.
-  FIT_OPTION(double, beta_fast) = 32;  ///< For yarn: pairs with more turns in original_length stay.
-  FIT_OPTION(double, beta_slow) = 1;   ///< For yarn: pairs with fewer turns are divided by the factor.
+  /// For yarn and llama3: the positions of the training. Must be set.
+  FIT_OPTION(std::int64_t, original_length) = 0;
+  /// For yarn and llama3: pairs with more turns in original_length stay. By default 32 for yarn, 4 for llama3, which
+  /// calls it high_freq_factor.
+  FIT_OPTION(std::optional<double>, beta_fast);
+  /// For yarn and llama3: the angles of pairs with fewer turns are divided by the factor. llama3's low_freq_factor.
+  FIT_OPTION(double, beta_slow) = 1;
 };
 
 /// The table for rotary(), [T, D/2, 2] float64: cos and sin of t / base^(2i / D) for pair i at position t. D is even.
 Tensor rotary_table(std::int64_t T, std::int64_t D, double base = 10000);
 /// The same with options. If only R < D features rotate, the first R/2 pairs have the angles for D = R, and the others
-/// have angle 0. For yarn, cos and sin are multiplied by 0.1 ln(factor) + 1.
+/// have angle 0. For yarn, cos and sin are multiplied by 0.1 ln(factor) + 1. Between beta_slow and beta_fast turns, a
+/// part of the angle is divided by the factor. It is linear in the pair's number (yarn), or in the turns (llama3).
 Tensor rotary_table(std::int64_t T, std::int64_t D, const RotaryTableOptions& options);
 
 /// The slopes of attention with linear biases (Press et al. 2022), [H] float64, for AttentionOptions::alibi. If H is a
