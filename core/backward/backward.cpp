@@ -1,6 +1,7 @@
 // backward() and grad(): the traversal from outputs to leaves, and the Backward object of adjoints.
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <utility>
 
 #include "backward/leaf_gradients.hpp"
@@ -23,6 +24,33 @@ struct Capture {
   Tensor* result;
 };
 
+// What a running grad() asks for. The gradients of leaves are here, not in the leaves: other threads may use those.
+class Captures {
+ public:
+  void add(const Capture& c) {
+    all.push_back(c);
+    if (c.node->leaf()) leaves_.emplace_back(c.node, Tensor());
+  }
+  // Call it after the last add().
+  void sort() {
+    std::sort(leaves_.begin(), leaves_.end(), [](const auto& a, const auto& b) { return before(a.first, b.first); });
+  }
+  // The gradient so far; null if it is not asked for.
+  Tensor* sum_of(const Node& leaf) {
+    const auto at = std::lower_bound(leaves_.begin(), leaves_.end(), &leaf,
+                                     [](const auto& a, const Node* n) { return before(a.first, n); });
+    return at != leaves_.end() && at->first == &leaf ? &at->second : nullptr;
+  }
+  // Whether n gets a gradient.
+  bool wants(const Node& n) { return n.leaf() ? sum_of(n) != nullptr : n.needed; }
+
+  std::vector<Capture> all;
+
+ private:
+  static bool before(const Node* a, const Node* b) { return std::less<const Node*>()(a, b); }
+  std::vector<std::pair<const Node*, Tensor>> leaves_;
+};
+
 [[noreturn]] void fail_walked(const char* op) {
   check::fail(
       "backward", "the graph at ", op,
@@ -38,7 +66,7 @@ std::uint8_t next_depth(std::uint8_t outer) {
 // One running backward(). It processes nodes in reverse order of creation: all users of a node come before the node.
 class Run {
  public:
-  Run(bool retain, std::vector<Capture>* captures)
+  Run(bool retain, Captures* captures)
       : retain_(retain), captures_(captures), outer_(current), depth_(outer_ ? next_depth(outer_->depth_) : 1) {
     heap_.swap(spare);
     current = this;
@@ -74,6 +102,13 @@ class Run {
     leaves_.rest();
   }
 
+  // Whether n gets a gradient.
+  bool wants(const Node& n) const { return captures_ ? captures_->wants(n) : n.needed && !n.detached; }
+  // The gradient so far of an output of a node that gets one.
+  Tensor& sum(Node& n, std::uint32_t output) {
+    return n.leaf() && captures_ ? *captures_->sum_of(n) : n.outputs[output].grad;
+  }
+
   bool retains() const { return retain_; }
   LeafGradients& leaves() { return leaves_; }
 
@@ -97,7 +132,7 @@ class Run {
 
   std::vector<Node*> heap_;
   bool retain_;
-  std::vector<Capture>* captures_;
+  Captures* captures_;  // null: backward()
   Run* outer_;
   std::uint8_t depth_;  // 1 for the outermost
   LeafGradients leaves_;
@@ -140,7 +175,7 @@ void Run::one(Node& n) {
     if (Node* kept = n.outputs[i].retained; kept && !kept->detached && n.outputs[i].grad.defined())
       accumulate(*kept, kept->outputs[0].grad, Tensor(n.outputs[i].grad));
   if (n.captured)
-    for (Capture& c : *captures_)
+    for (Capture& c : captures_->all)
       if (c.node == &n) *c.result = n.outputs[c.output].grad;
   if (n.released) fail_old(n.op);
   leaves_.before(n);
@@ -184,8 +219,8 @@ std::string why_cut(const TensorImpl& y) {
 }
 
 // Seeds the outputs and traverses the graph.
-void walk(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, GraphFlags flags,
-          std::vector<Capture>* captures, const char* op) {
+void walk(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, GraphFlags flags, Captures* captures,
+          const char* op) {
   const Scoped mode(thread_state.recording, flags & create_graph);
   Run run(flags & (retain_graph | create_graph), captures);
   if (!captures && (hook_count.load() > 0 || thread_state.observed)) run.leaves().begin(outputs);
@@ -204,39 +239,37 @@ void walk(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, 
     if (seed.dtype() != y.dtype()) seed = seed.to(y.dtype());
     Node& n = *y.impl()->node;
     if (n.released) fail_released(n.op);
-    if (!n.needed || n.detached) continue;
+    if (!run.wants(n)) continue;
     if (!n.leaf()) run.push(&n);  // before it gets a gradient: cleanup only frees gradients of queued nodes
-    accumulate(n, n.outputs[y.impl()->output].grad, std::move(seed));
+    accumulate(n, run.sum(n, y.impl()->output), std::move(seed));
     run.leaves().gave(n);
   }
   run.all();
 }
 
-// Marks the nodes between the outputs and the inputs of grad(), and restores all marks at the end.
+// Marks the nodes between the outputs and the inputs of grad(), and restores all marks at the end. Leaves get no mark:
+// other threads may use them.
 class Marks {
  public:
   // A delegating constructor, so that the destructor restores the marks if the rest throws.
-  Marks(const std::vector<Tensor>& outputs, std::vector<Capture>& captures) : Marks(captures) {
+  Marks(const std::vector<Tensor>& outputs, Captures& captures) : Marks() {
     for (const Tensor& y : outputs)
       if (y.requires_grad()) visit(y.impl()->node);
     for (std::size_t i = 0; i < reached_.size(); ++i)
       for (int k = 0; k < reached_[i].node->input_count; ++k)
         if (Node* to = reached_[i].node->edges[k].node) visit(to);
-    for (Capture& c : captures_)
-      if (c.node->marked_by == id_) c.node->captured = true;
+    for (Capture& c : captures.all)
+      if (!c.node->leaf() && c.node->marked_by == id_) c.node->captured = true;
     std::sort(reached_.begin(), reached_.end(),
               [](const Reached& a, const Reached& b) { return a.node->sequence < b.node->sequence; });
     for (const Reached& r : reached_) {
       Node* const n = r.node;
       n->needed = n->captured || n->released;  // the edges of a released node are unknown: the traversal fails there
-      for (int k = 0; k < n->input_count && !n->needed; ++k) n->needed = n->edges[k].node && n->edges[k].node->needed;
-      if (!n->leaf() || !n->captured) continue;
-      stashed_.emplace_back(n, Tensor());
-      std::swap(stashed_.back().second, n->outputs[0].grad);
+      for (int k = 0; k < n->input_count && !n->needed; ++k)
+        n->needed = n->edges[k].node && captures.wants(*n->edges[k].node);
     }
   }
   ~Marks() {
-    for (auto& [leaf, gradient] : stashed_) leaf->outputs[0].grad = std::move(gradient);
     for (const Reached& r : reached_) {
       r.node->marked_by = r.marked_by;
       r.node->captured = r.captured;
@@ -247,16 +280,8 @@ class Marks {
   Marks(const Marks&) = delete;
   Marks& operator=(const Marks&) = delete;
 
-  void collect_leaves() {
-    for (Capture& c : captures_)
-      if (c.node->leaf() && c.node->marked_by == id_) {
-        *c.result = c.node->outputs[0].grad;
-        call_grad_hooks(*c.node, c.output, *c.result);
-      }
-  }
-
  private:
-  explicit Marks(std::vector<Capture>& captures) : captures_(captures) {}
+  Marks() = default;
 
   // A node and its earlier marks: an adjoint may call grad() during another grad().
   struct Reached {
@@ -266,7 +291,7 @@ class Marks {
   };
 
   void visit(Node* n) {
-    if (n->marked_by == id_) return;
+    if (n->leaf() || n->marked_by == id_) return;
     reached_.push_back({n, n->marked_by, n->captured, n->needed});
     n->marked_by = id_;
     n->captured = false;
@@ -279,9 +304,7 @@ class Marks {
   }
 
   const std::uint32_t id_ = next_id();
-  std::vector<Capture>& captures_;
   std::vector<Reached> reached_;
-  std::vector<std::pair<Node*, Tensor>> stashed_;
 };
 
 }  // namespace
@@ -292,18 +315,21 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   if (grad_outputs.size() > outputs.size())
     check::fail("grad", grad_outputs.size(), " grad_outputs for ", outputs.size(), " outputs: at most one for each");
   std::vector<Tensor> results(inputs.size());
-  std::vector<detail::Capture> captures;
+  detail::Captures captures;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].requires_grad())
       check::fail("grad", "input ", i, " of shape ", inputs[i].shape(),
                   " wants no gradient: call requires_grad_() on it before computing the outputs");
-    captures.push_back({inputs[i].impl()->node, inputs[i].impl()->output, &results[i]});
+    captures.add({inputs[i].impl()->node, inputs[i].impl()->output, &results[i]});
   }
-  {
-    detail::Marks marks(outputs, captures);
-    detail::walk(outputs, grad_outputs, flags, &captures, "grad");
-    marks.collect_leaves();
-  }
+  captures.sort();
+  const detail::Marks marks(outputs, captures);
+  detail::walk(outputs, grad_outputs, flags, &captures, "grad");
+  for (detail::Capture& c : captures.all)
+    if (c.node->leaf()) {
+      *c.result = *captures.sum_of(*c.node);
+      detail::call_grad_hooks(*c.node, c.output, *c.result);
+    }
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (!results[i].defined() && !(flags & allow_unused))
       check::fail("grad", "the outputs do not depend on input ", i, " of shape ", inputs[i].shape(),
@@ -333,7 +359,7 @@ const detail::Edge& edge_of(const detail::Node& n, int i) { return n.edges[count
 
 bool wants_gradient(const detail::Node& n, int i) {
   const detail::Node* const to = edge_of(n, i).node;
-  return to && to->needed && !to->detached;
+  return to && detail::Run::current->wants(*to);
 }
 
 const detail::Output& wanted(const detail::Node& n, int i) {
@@ -435,7 +461,7 @@ void Backward::give(int i, Tensor g) {
   }
   if (g.dtype() != o.dtype) g = g.to(o.dtype);
   if (!to->leaf()) detail::Run::current->push(to);
-  detail::accumulate(*to, o.grad, std::move(g));
+  detail::accumulate(*to, detail::Run::current->sum(*to, node_.edges[i].output), std::move(g));
   detail::Run::current->leaves().gave(*to);
 }
 
@@ -474,16 +500,17 @@ Backward::Target Backward::target(int i) {
   wanted(node_, i);
   note_given(i);
   detail::Node* to = node_.edges[i].node;
-  detail::Output& o = to->outputs[node_.edges[i].output];
-  const bool add = o.grad.defined();
+  const detail::Output& o = to->outputs[node_.edges[i].output];
+  Tensor& sum = detail::Run::current->sum(*to, node_.edges[i].output);
+  const bool add = sum.defined();
   if (!to->leaf()) detail::Run::current->push(to);
   if (!add)
-    o.grad = Tensor::empty(o.shape, o.dtype);
-  else if (!to->leaf() && !o.grad.unique())
-    o.grad = o.grad.clone();
-  if (add) o.grad.before_write(node_.op);
+    sum = Tensor::empty(o.shape, o.dtype);
+  else if (!to->leaf() && !sum.unique())
+    sum = sum.clone();
+  if (add) sum.before_write(node_.op);
   detail::Run::current->leaves().gave(*to);
-  return {o.grad, add};
+  return {sum, add};
 }
 
 void Backward::once_only() const {

@@ -260,6 +260,25 @@ TEST_CASE("several threads may each train a model of their own", "[threads]") {
   for (const Tensor& r : results) CHECK(same_bits(r, expected));
 }
 
+TEST_CASE("several threads may each call grad() through one model", "[threads]") {
+  const Tensor w = full({8, 8}, 0.5).requires_grad_();
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&w, &wrong, t] {  // Catch2's checks belong to the first thread
+      for (int i = 0; i < 200; ++i) {
+        const Tensor x = full({2, 8}, t + 1).requires_grad_();
+        const Tensor y = sum(matmul(x, w));
+        const std::vector<Tensor> d = t % 2 ? grad(y, {x}) : grad(y, {x, w});
+        wrong += !equal(d[0], full({2, 8}, 4));
+        wrong += d.size() > 1 && !equal(d[1], full({8, 8}, 2 * (t + 1)));
+      }
+    });
+  for (auto& t : threads) t.join();
+  CHECK(wrong == 0);
+  CHECK_FALSE(w.has_grad());
+}
+
 TEST_CASE("a graph may be built on one thread and walked on another", "[threads]") {
   const Tensor x = tensor({1, 2}, float64).requires_grad_();
   Tensor loss;
