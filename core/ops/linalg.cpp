@@ -234,22 +234,22 @@ Svd svd(const Tensor& x) {
     record("svd", {x}, y, keep::output, [](Backward& g) {
       // Townsend (2016), "Differentiating the singular value decomposition": with E = s_j^2 - s_i^2, dx =
       // u (skew(u^T du) / E s + s skew(v^T dv) / E + diag(ds)) v^T + (1 - u u^T) du / s v^T + u / s dv^T (1 - v v^T)
+      // 1 - u u^T is 0 unless x is tall, and 1 - v v^T unless it is wide. Computed, they would be rounding errors / s.
       const Tensor u = g.y(0), s = g.y(1), v = g.y(2), ut = transpose(u), vt = transpose(v);
       Tensor inner = eye(s.shape()[-1], -1, s.dtype()) * unsqueeze(g.dy(1), -2), outside;
-      const bool vectors = g.has_dy(0) || g.has_dy(2);
-      if (vectors) {
-        if (any(s.detach() == 0).item<bool>())
-          check::fail("svd", "a singular value is 0: the gradient of its vectors is not defined");
+      if (g.has_dy(0) || g.has_dy(2)) {
         const Tensor square = s * s, e = unsqueeze(square, -2) - unsqueeze(square, -1);
         const auto quotient = [&](const Tensor& a) { return off_diagonal_quotient("svd", a - transpose(a), e); };
         const Tensor du = g.dy(0), dv = g.dy(2), left = matmul(ut, du), right = matmul(vt, dv);
         inner = inner + times_diagonal(quotient(left), s) + unsqueeze(s, -1) * quotient(right);
-        const Tensor one = div(1, s);
-        outside = matmul(times_diagonal(du - matmul(u, left), one), vt) +
-                  matmul(times_diagonal(u, one), transpose(dv - matmul(v, right)));
+        const std::int64_t m = u.shape()[-2], n = v.shape()[-2];
+        if (m != n && any(s.detach() == 0).item<bool>())
+          check::fail("svd", "a singular value of x ", g.shape(0), " is 0: the gradient of its vectors is not defined");
+        if (m > n) outside = matmul(times_diagonal(du - matmul(u, left), div(1, s)), vt);
+        if (m < n) outside = matmul(times_diagonal(u, div(1, s)), transpose(dv - matmul(v, right)));
       }
       const Tensor dx = matmul(u, matmul(inner, vt));
-      g.give(0, vectors ? dx + outside : dx);
+      g.give(0, outside.defined() ? dx + outside : dx);
     });
     return y;
   });

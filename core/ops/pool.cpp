@@ -23,11 +23,19 @@ Tensor pooled(const char* op, Pool kind, int axes, const Tensor& x, std::int64_t
       check::fail(op, "x has shape ", x.shape(), ", the window ", size, ": it is wider than axis ", a);
   const Scalar border = kind == Pool::max ? -std::numeric_limits<double>::infinity() : 0.;
   const std::vector<std::int64_t> widths(static_cast<std::size_t>(2 * axes), o.padding());
-  const Tensor wide = o.padding() > 0 ? pad(x, widths, PadMode::constant, border) : x;
   const Windows w = axes == 1 ? Windows{1, size, 1, stride} : Windows{size, size, stride, stride};
-  const Tensor p = patches(op, axes == 1 ? unsqueeze(wide, 2) : wide, w);
-  const Tensor windows = flatten(p, 2, 3);  // [N, C, elements, down, right]
-  const Tensor y = kind == Pool::max ? max(windows, 2) : mean(windows, 2);
+  const auto windows_of = [&](const Tensor& t, Scalar border) {  // [N, C, elements, down, right]
+    const Tensor wide = o.padding() > 0 ? pad(t, widths, PadMode::constant, border) : t;
+    return flatten(patches(op, axes == 1 ? unsqueeze(wide, 2) : wide, w), 2, 3);
+  };
+  const Tensor windows = windows_of(x, border);
+  Tensor y = kind == Pool::max ? max(windows, 2) : mean(windows, 2);
+  if (kind == Pool::max && o.padding() > 0 && any(y.detach() == border).item<bool>()) {
+    // The border is as large as all elements of a window: the first that is no border gets the gradient.
+    const Tensor first = argmax(windows_of(ones(x.shape().with(0, 1).with(1, 1)), 0.), 2, keepdims);
+    const Tensor ids = where(unsqueeze(y.detach(), 2) == border, first, argmax(windows, 2, keepdims));
+    y = squeeze(gather(windows, 2, ids), 2);
+  }
   return axes == 1 ? squeeze(y, 2) : y;
 }
 

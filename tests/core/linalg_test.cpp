@@ -113,6 +113,24 @@ TEST_CASE("gradients of linear algebra are the central differences", "[linalg]")
   }
 }
 
+TEST_CASE("the gradient of svd does not lose digits to a small singular value", "[linalg]") {
+  Generator g(1);
+  const Tensor p = qr(randn({3, 3}, float64, g)).first, q = qr(randn({3, 3}, float64, g)).first;
+  const Tensor w = randn({3, 3}, float64, g);
+  const Tensor a = matmul(matmul(p, diag(tensor({1., 0.5, 1e-6}).to(float64))), q).to(float32);
+  const auto gradient = [&](DType t) {
+    const Tensor x = a.to(t).clone().requires_grad_();
+    const auto [u, s, v] = svd(x);
+    return grad(sum(matmul(u, transpose(v)) * w.to(t)), x).to(float64);
+  };
+  const Tensor exact = gradient(float64);
+  CHECK(max_difference(gradient(float32), exact) < 1e-4 * max(abs(exact)).item());
+  // Neither does a matrix without an inverse.
+  const Tensor x = tensor({{1., 2.}, {2., 4.}}, float64).requires_grad_();
+  const auto smallest = [](const Tensor& y) { return square(svd(y).u[{0, 1}]); };
+  CHECK(all(isfinite(grad(smallest(x), x))).item<bool>());
+}
+
 TEST_CASE("convolutions and pools give PyTorch's numbers", "[linalg]") {
   const auto count = [](const Shape& shape) { return reshape(arange(shape.numel()).to(float32), shape); };
   const auto o = ConvOptions().stride(2).padding(1);
@@ -125,6 +143,10 @@ TEST_CASE("convolutions and pools give PyTorch's numbers", "[linalg]") {
   CHECK(values(conv2d(count({1, 2, 2, 2}), weight, {}, grouped)) == V{0, 3, 4, 3, 4, 0, 0, 7});
   auto p = PoolOptions().stride(2).padding(1);
   CHECK(values(max_pool2d(count({1, 1, 4, 4}), 3, p)) == V{5, 7, 13, 15});
+  // The border gets no gradient, even if a window has nothing above -inf.
+  const Tensor low = full({1, 1, 4, 4}, -inf).requires_grad_();
+  sum(max_pool2d(low, 2, p)).backward();
+  CHECK(values(low.grad()) == V{1, 1, 0, 1, 1, 1, 0, 1, 0, 0, 0, 0, 1, 1, 0, 1});
   p.stride(1);
   CHECK(near(avg_pool1d(count({1, 1, 5}), 3, p), tensor({{{1. / 3, 1., 2., 3., 7. / 3}}})));
   CHECK(near(group_norm(tensor({{1., 2., 4., 8.}}), 2), tensor({{-1., 1., -1., 1.}})));
