@@ -196,6 +196,12 @@ GradReport check_gradients(const TensorFunction& f, const std::vector<Tensor>& i
     check::fail("check_gradients", "order is ", options.order(), ": it must be 1 or 2");
   if (options.jacobian() && options.order() == 2)
     check::fail("check_gradients", "jacobian with order 2: the entries of a Jacobian are first derivatives");
+  if (options.directions() < 1)
+    check::fail("check_gradients", "directions is ", options.directions(), ": it must be positive");
+  if (!(options.eps() > 0) || std::isinf(options.eps()))
+    check::fail("check_gradients", "eps is ", options.eps(), ": it must be positive and finite");
+  if (!(options.rtol() >= 0 && options.atol() >= 0))
+    check::fail("check_gradients", "rtol is ", options.rtol(), ", atol ", options.atol(), ": neither may be negative");
   const EnableGrad on;
   Values in, checked;
   std::vector<std::string> names;
@@ -209,6 +215,7 @@ GradReport check_gradients(const TensorFunction& f, const std::vector<Tensor>& i
     }
     in.push_back(std::move(x));
   }
+  if (checked.empty()) check::fail("check_gradients", "none of the ", inputs.size(), " inputs is floating: pass one");
 
   std::mt19937_64 random(options.seed());
   const Values y = outputs_of(f, in), again = outputs_of(f, in);

@@ -69,14 +69,16 @@ Tensor segment_sums(const Tensor& x, const Tensor& ids, int axis, std::int64_t s
 
 }  // namespace
 
-Tensor segment_softmax(const Tensor& x, const Tensor& ids, int axis) {
+Tensor segment_softmax(const Tensor& x, const Tensor& given_ids, int axis) {
   constexpr const char* op = "segment_softmax";
   check::floating(op, "x", x);
   axis = check::axis(op, x, axis);
-  check::dtype(op, "ids", ids, int64);
-  check::shape(op, "ids", ids, {x.shape()[axis]});
-  if (any(ids < 0).item<bool>())
-    check::fail(op, "an id is ", min(ids).item<std::int64_t>(), ": it must not be negative");
+  check::dtype(op, "ids", given_ids, int64);
+  check::shape(op, "ids", given_ids, {x.shape()[axis]});
+  if (any(given_ids < 0).item<bool>())
+    check::fail(op, "an id is ", min(given_ids).item<std::int64_t>(), ": it must not be negative");
+  // Ids may be large: then they are numbered anew.
+  const Tensor ids = any(given_ids >= given_ids.numel()).item<bool>() ? unique(given_ids).inverse : given_ids;
   const std::int64_t segments = ids.numel() == 0 ? 0 : max(ids).item<std::int64_t>() + 1;
   return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
     Tensor y;

@@ -158,6 +158,13 @@ TEST_CASE("check_gradients gives the Jacobian entry by entry", "[gradcheck]") {
   CHECK(found.entries[0].wrong + found.entries[1].wrong + found.entries[2].wrong + found.entries[3].wrong == 1);
   options.order(2);
   CHECK_THROWS_WITH(check_gradients(wrong, {a}, options), Catch::Contains("jacobian with order 2"));
+  const auto refused = [&](const Tensor& x, const GradCheckOptions& o, const char* text) {
+    CHECK_THROWS_WITH(check_gradients(wrong, {x}, o), Catch::Contains(text));
+  };
+  refused(a, GradCheckOptions().directions(0), "directions is 0: it must be positive");
+  refused(a, GradCheckOptions().eps(0), "eps is 0: it must be positive and finite");
+  refused(a, GradCheckOptions().rtol(nan), "rtol is nan, atol 1e-07: neither may be negative");
+  refused(arange(3), {}, "none of the 1 inputs is floating");
 }
 
 TEST_CASE("check_gradients checks every input and every output", "[gradcheck]") {

@@ -101,6 +101,8 @@ TEST_CASE("operations on nothing give nothing", "[edges]") {
   CHECK(values(histogram(zeros({0}), 2).second) == V{0, 0.5, 1});
   CHECK(values(histogram(tensor({0.5, 2., -1.}), 1, 0, 1).first) == V{1});
   CHECK(segment_softmax(zeros({0, 2}), zeros({0}, int64), 0).shape() == Shape{0, 2});
+  const std::int64_t far = std::numeric_limits<std::int64_t>::max();
+  CHECK(values(segment_softmax(tensor({5., 7., 5.}), tensor({far, std::int64_t{3}, far}))) == V{0.5, 1, 0.5});
   CHECK(group_norm(zeros({0, 4}), 2).shape() == Shape{0, 4});
   CHECK(group_norm(zeros({2, 4, 0}), 2, ones({4}), zeros({4})).shape() == Shape{2, 4, 0});
   CHECK(multinomial(ones({3, 2}), 0).shape() == Shape{3, 0});

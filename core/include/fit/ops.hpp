@@ -116,8 +116,9 @@ Tensor nan_to_num(const Tensor& x, double nan, double posinf, double neginf);
 Tensor maximum(const Tensor& a, const Tensor& b);  ///< NaN if a or b is NaN; the gradient is halved on a tie
 Tensor minimum(const Tensor& a, const Tensor& b);  ///< as maximum()
 Tensor atan2(const Tensor& y, const Tensor& x);    ///< the angle of (x, y), in -pi … pi; gradient 0 at the origin
-/// condition ? a : b. The condition is boolean, and all three broadcast. The gradient reaches only the chosen elements,
-/// so a NaN in the other branch has no effect.
+/// condition ? a : b. The condition is boolean, and all three broadcast. The gradient of the chosen elements is that of
+/// the result, and 0 elsewhere. A NaN in the other branch has no effect on the result. But 0 times an infinite slope is
+/// NaN further back: write sqrt(where(x > 0, x, 1)), not where(x > 0, sqrt(x), 0).
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b);
 Tensor where(const Tensor& condition, Scalar a, const Tensor& b);
@@ -176,7 +177,7 @@ Tensor std(const Tensor& x, const Axes& axes = {}, Correction correction = Corre
 Tensor stddev(const Tensor& x, const Axes& axes = {}, Correction correction = Correction{1}, KeepDims keep = {});
 Tensor prod(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});  ///< the gradient is correct with zeros, too
 /// Maximum and minimum. Over one axis, the gradient goes to the first such element (argmax). Over all or several axes,
-/// equal elements share it. NaN wins. Throws Error for an empty range.
+/// equal elements share it. NaN wins; the NaNs share the gradient. Throws Error for an empty range.
 Tensor max(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});
 Tensor min(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});
 /// Same, but equal elements always share the gradient, over one axis, too.
@@ -188,7 +189,7 @@ std::pair<Tensor, Tensor> min_with_indices(const Tensor& x, int axis, KeepDims k
 /// {values, ids (int64)} of the median along an axis: the middle element in sorted order, the lower one of two. NaN if
 /// there is a NaN.
 std::pair<Tensor, Tensor> median(const Tensor& x, int axis, KeepDims keep = {});
-Tensor median(const Tensor& x);  ///< of all elements; the value only
+Tensor median(const Tensor& x);  ///< of all elements; the value only. The gradient goes to one element, on a tie too.
 /// The q-quantile (q in 0 … 1) along an axis, linearly interpolated. For sorted x and p = q (n - 1): x[floor p] + (p -
 /// floor p) (x[floor p + 1] - x[floor p]). Floating. NaN if there is a NaN. Throws Error for an empty range.
 Tensor quantile(const Tensor& x, double q, int axis, KeepDims keep = {});
