@@ -95,9 +95,14 @@ double Tensor::item_double() const {
   return v;
 }
 
-std::int64_t Tensor::item_int() const {
-  if (dtype() == DType::int64 && numel() == 1) return data<std::int64_t>()[0];
-  return Scalar(item_double()).to_integer("item");
+std::int64_t Tensor::item_int(std::int64_t low, std::int64_t high) const {
+  const double value = item_double();
+  if (value != std::floor(value)) check::fail("item", "the number ", value, " is not whole: ask for item<double>()");
+  const std::int64_t v = dtype() == DType::int64 ? data<std::int64_t>()[0] : Scalar(value).to_integer("item");
+  if (v < low || v > high)
+    check::fail("item", "the number ", v, " does not fit the type asked for: it must be in ", low, " … ", high,
+                "; item<std::int64_t>() or item<double>() holds it");
+  return v;
 }
 
 }  // namespace fit

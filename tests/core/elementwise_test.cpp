@@ -245,9 +245,30 @@ TEST_CASE("conversions have a defined result for every number", "[elementwise]")
   CHECK(tensor({3.}).item<std::int64_t>() == 3);
   CHECK_THROWS_WITH(tensor({2.7}).item<std::int64_t>(),
                     Catch::Contains("[item] the number 2.7") && Catch::Contains("is not whole"));
+  CHECK_THROWS_WITH(tensor({0.5}).item<bool>(),
+                    Catch::Contains("[item] the number 0.5 is not whole: ask for item<double>()"));
   CHECK_THROWS_AS(tensor({nan}).item<std::int64_t>(), Error);
   CHECK_THROWS_AS(tensor({inf}).item<std::int64_t>(), Error);
   CHECK(values(arange(100001).to(float32).to(boolean).to(int64)).back() == 1);
+}
+
+TEST_CASE("item() refuses numbers beyond the type asked for", "[elementwise]") {
+  CHECK(tensor({-128.}).item<std::int8_t>() == -128);
+  CHECK(tensor({127}).item<std::int8_t>() == 127);
+  CHECK(tensor({INT32_MIN}).item<int>() == INT32_MIN);
+  CHECK(full({}, INT64_MAX, int64).item<std::int64_t>() == INT64_MAX);
+  CHECK(full({}, INT64_MIN, int64).item<std::int64_t>() == INT64_MIN);
+  CHECK(full({}, INT64_MAX, int64).item<std::uint64_t>() == INT64_MAX);
+  CHECK(tensor({1.}).item<bool>());
+  CHECK_THROWS_WITH(tensor({1ll << 40}).item<int>(),
+                    "[item] the number 1099511627776 does not fit the type asked for: it must be in -2147483648 … "
+                    "2147483647; item<std::int64_t>() or item<double>() holds it");
+  const auto beyond = Catch::Contains("does not fit the type asked for: it must be in ");
+  CHECK_THROWS_WITH(tensor({128}).item<std::int8_t>(), beyond && Catch::Contains("-128 … 127"));
+  CHECK_THROWS_WITH(tensor({-129}).item<std::int8_t>(), beyond);
+  CHECK_THROWS_WITH(tensor({-1.}).item<std::uint8_t>(), beyond && Catch::Contains("0 … 255"));
+  CHECK_THROWS_WITH(tensor({-1}).item<std::uint64_t>(), beyond && Catch::Contains("0 … 9223372036854775807"));
+  CHECK_THROWS_WITH(tensor({2}).item<bool>(), beyond && Catch::Contains("0 … 1"));
 }
 
 }  // namespace fit::test::elementwise_test

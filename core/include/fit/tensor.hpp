@@ -1,8 +1,10 @@
 #pragma once
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <iosfwd>
+#include <limits>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -181,11 +183,14 @@ class Tensor {
     before_write("edit");
     return {static_cast<T*>(const_cast<void*>(raw())), numel()};
   }
-  /// The only element of a tensor with one element, converted to T.
+  /// The only element of a tensor with one element, converted to T. An integer T, also bool, throws Error for a number
+  /// with a fraction and for a number beyond its range.
   template <class T = double>
   T item() const {
+    using Limits = std::numeric_limits<T>;
     if constexpr (std::is_integral_v<T>)
-      return static_cast<T>(item_int());
+      return static_cast<T>(item_int(static_cast<std::int64_t>(Limits::min()),
+                                     Limits::digits > 63 ? INT64_MAX : static_cast<std::int64_t>(Limits::max())));
     else
       return static_cast<T>(item_double());
   }
@@ -453,7 +458,7 @@ class Tensor {
   [[noreturn]] static void throw_undefined();
   [[noreturn]] void throw_dtype(DType asked) const;
   double item_double() const;
-  std::int64_t item_int() const;
+  std::int64_t item_int(std::int64_t low, std::int64_t high) const;
 
   detail::TensorImpl* impl_ = nullptr;
 };
