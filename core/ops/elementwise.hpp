@@ -42,6 +42,12 @@ T number_as(const char* op, Scalar s) {
   }
 }
 
+/// The number as a tensor of type t. Throws Error in the name of `op` if t can't hold it.
+inline Tensor number_of(const char* op, Scalar s, DType t) {
+  if (!is_floating(t)) s.to_integer(op);
+  return full({}, s, t);
+}
+
 /// Calls body(z, at, stride, n) for runs that together cover `out`. A run is n consecutive elements from index z.
 /// Operand k begins at at[k] and advances by stride[k], 0 or 1. The operands' shapes broadcast to `out`. K is 2 or 3.
 template <int K>

@@ -2,12 +2,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "fit/ops.hpp"
-#include "fit/parallel.hpp"
 #include "kernels/copy.hpp"
 #include "ops/broadcast.hpp"
+#include "ops/elementwise.hpp"
 #include "ops/inplace.hpp"
-#include "tensor/check.hpp"
 
 namespace fit {
 
@@ -328,14 +326,14 @@ Indexed::Indexed(Tensor base, Tensor ids)
 
 void Indexed::put(const Tensor& v) { ids_.defined() ? index_put_(base_, ids_, v) : index_put_(base_, where_, v); }
 void Indexed::operator=(const Tensor& v) && { put(v); }
-void Indexed::operator=(Scalar v) && { put(full({}, v, dtype())); }
+void Indexed::operator=(Scalar v) && { put(number_of(put_name, v, dtype())); }
 
 namespace {
 // Checks that x's type can hold the result of `op`.
 const Tensor& fitting(const char* op, const Tensor& x, const Tensor& result) {
-  if (is_floating(result.dtype()) && !is_floating(x.dtype()))
-    check::fail(op, "the tensor is ", x.dtype(), ", the result ", result.dtype(),
-                ": convert the tensor with .to(float32)");
+  if (result.dtype() > x.dtype() && !is_floating(x.dtype()))
+    check::fail(op, "the tensor is ", x.dtype(), ", the result ", result.dtype(), ": convert the tensor with .to(",
+                result.dtype(), ")");
   return result;
 }
 }  // namespace

@@ -9,12 +9,6 @@
 namespace fit {
 namespace {
 
-// A number as an operand of type t.
-Tensor number_of(const char* op, Scalar s, DType t) {
-  if (!is_floating(t)) s.to_integer(op);
-  return full({}, s, t);
-}
-
 // condition ? a : b, of one type.
 Tensor choose(const char* op, const Tensor& condition, const Tensor& a, const Tensor& b) {
   Tensor z =

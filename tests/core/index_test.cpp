@@ -110,7 +110,9 @@ TEST_CASE("assignment writes into the tensor", "[index]") {
   SECTION("another type is converted") {
     x[0] = tensor({1., 2., 3., 4.});
     CHECK(ints(x[0]) == I{1, 2, 3, 4});
-    CHECK_THROWS_WITH((x[{0}] = 0.5), Contains("the number 0.5 is not whole"));
+    CHECK_THROWS_WITH((x[{0}] = 0.5),
+                      "[index_put_] the number 0.5 is not whole and the tensor is not floating: convert the tensor "
+                      "with .to(float32)");
   }
   SECTION("nothing") {
     x[{range(2, 2)}] = 9;

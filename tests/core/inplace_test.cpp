@@ -90,6 +90,15 @@ TEST_CASE("numbers stand on the right of +=, -=, *= and /=", "[inplace]") {
   CHECK(values(whole) == Numbers{5, 4});
   CHECK_THROWS_WITH(whole[0] += 0.5, says("[add] the number 0.5 is not whole"));
   CHECK_THROWS_WITH(whole[0] /= 2, says("[div] the tensor is int64"));
+  Tensor truth = tensor({true, false});
+  CHECK_THROWS_WITH(truth[1] += 5,
+                    says("[add] the tensor is boolean, the result int64: convert the tensor with .to(int64)"));
+  CHECK_THROWS_WITH(truth[0] -= tensor(true), says("[sub] the tensor is boolean, the result int64"));
+  CHECK_THROWS_WITH(truth[0] *= false, says("[mul] the tensor is boolean, the result int64"));
+  CHECK_THROWS_WITH(truth[0] /= 2, says("[div] the tensor is boolean, the result float32"));
+  CHECK(values(truth) == Numbers{1, 0});
+  truth[1] = 5;
+  CHECK(values(truth) == Numbers{1, 1});
 }
 
 TEST_CASE("empty tensors and single numbers change in place", "[inplace]") {
