@@ -230,8 +230,8 @@ void walk(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, 
     Tensor seed = k < seeds.size() ? seeds[k] : Tensor();
     if (!seed.defined()) {
       if (y.numel() != 1)
-        check::fail(op, "the tensor has shape ", y.shape(),
-                    ", not one element: call sum() or mean() first, or pass a seed of shape ", y.shape());
+        check::fail(op, captures ? joined("output ", k, " has no grad_output and ") : "the tensor has ", "shape ",
+                    y.shape(), ", not one element: call sum() or mean() first, or pass a seed of shape ", y.shape());
       seed = full(y.shape(), 1, y.dtype());
     }
     if (seed.shape() != y.shape())

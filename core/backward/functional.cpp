@@ -78,10 +78,9 @@ std::vector<Tensor> detail::gradients(const std::vector<Tensor>& outputs, const 
   return g;
 }
 
-Tensor detail::leaf_variable(const Tensor& x) { return x.detach().requires_grad_(); }
-
-Tensor detail::connected_variable(const Tensor& x) {
-  return x.requires_grad() ? reshape(x, x.shape()) : leaf_variable(x);
+Tensor detail::variable_of(const char* op, const Tensor& x, bool connected) {
+  check::floating(op, "x", x);
+  return connected && x.requires_grad() ? reshape(x, x.shape()) : x.detach().requires_grad_();
 }
 
 GraphFlags detail::outer_graph(const Tensor& y, const Tensor& variable, const Tensor& v) {

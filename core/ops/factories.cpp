@@ -177,7 +177,8 @@ Tensor eye(std::int64_t n, DType dtype) { return eye(n, n, dtype); }
 
 Tensor one_hot(const Tensor& ids, std::int64_t classes, DType dtype) {
   check::dtype("one_hot", "ids", ids, int64);
-  if (classes < 0) check::fail("one_hot", "classes is ", classes, ": it can't be negative");
+  if (classes < 0 || (classes == 0 && ids.numel() > 0))
+    check::fail("one_hot", "classes is ", classes, ", ids has shape ", ids.shape(), ": classes must be positive");
   Tensor y = zeros(ids.shape().inserted(ids.rank(), classes), dtype);
   const auto id = ids.data<std::int64_t>();
   for (std::int64_t i = 0; i < id.size(); ++i)

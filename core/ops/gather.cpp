@@ -143,7 +143,8 @@ Tensor take(const Tensor& x, const Tensor& where) {
     return index_select(rows, 0, ids);
   }
   check::axis("take", x, 0);
-  check::dtype("take", "where (ids, or a mask)", where, int64);
+  if (where.dtype() != int64)
+    check::fail("take", "where is ", where.dtype(), ": it must be int64 (ids) or boolean (a mask)");
   expect_ids("take", where, -x.shape()[0], x.shape()[0], "the first axis");
   return reshape(index_select(x, 0, reshape(where, Shape{where.numel()})), joined(where.shape(), x, 1));
 }

@@ -299,7 +299,8 @@ void index_put_(Tensor& x, const Tensor& where, const Tensor& v) {
                 ": the mask's sizes must be those of the first axes");
   if (!mask) {
     check::axis(put_name, x, 0);
-    check::dtype(put_name, "where (ids, or a mask)", where, int64);
+    if (where.dtype() != int64)
+      check::fail(put_name, "where is ", where.dtype(), ": it must be int64 (ids) or boolean (a mask)");
   }
   std::vector<std::int64_t> rows{mask ? where.numel() : x.shape()[0]};
   rows.insert(rows.end(), x.shape().begin() + axes, x.shape().end());

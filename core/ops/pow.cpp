@@ -123,7 +123,7 @@ Tensor pow(const Tensor& x, const Tensor& e) {
 Tensor pow(Scalar x, const Tensor& e) {
   check::defined("pow", "e", e);
   return with_precision(Precision::float32, {e},
-                        [&](const Tensor& e) { return pow(full({}, x, number_type(e.dtype())), e); });
+                        [&](const Tensor& e) { return pow(number_of("pow", x, number_type(e.dtype())), e); });
 }
 
 }  // namespace fit

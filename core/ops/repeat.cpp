@@ -120,7 +120,8 @@ Tensor unfold(const Tensor& x, int axis, std::int64_t size, std::int64_t step) {
 Tensor fold(const Tensor& windows, int axis, std::int64_t n, std::int64_t step) {
   check::defined("fold", "windows", windows);
   const int rank = windows.rank() - 1;
-  if (rank < 1 || axis < -rank || axis >= rank)
+  if (rank < 1) check::fail("fold", "windows has shape ", windows.shape(), ": it must have at least two axes");
+  if (axis < -rank || axis >= rank)
     check::fail("fold", "axis ", axis, " of windows of shape ", windows.shape(), ": it must be one before the last, -",
                 rank, " … ", rank - 1);
   if (axis < 0) axis += rank;

@@ -125,6 +125,7 @@ TEST_CASE("eye and one_hot", "[factories]") {
   CHECK(values(h) == std::vector<double>{0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 1, 0});
   CHECK(values(one_hot(tensor(1), 2, int64)) == std::vector<double>{0, 1});
   CHECK(one_hot(arange(0), 2).shape() == Shape{0, 2});
+  CHECK(one_hot(arange(0), 0).shape() == Shape{0, 0});
   CHECK_THROWS_WITH(one_hot(arange(3), 2), Contains("position 2 of ids [3] is 2: it must be in 0 … 1"));
   CHECK_THROWS_WITH(one_hot(zeros({2}), 2), Contains("ids is float32: it must be int64"));
 }

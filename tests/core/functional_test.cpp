@@ -146,6 +146,10 @@ TEST_CASE("what doesn't depend is 0, and what doesn't fit is told", "[functional
   CHECK_THROWS_WITH(vjp(x * x, x, ones({3})), Contains("[vjp] v is [3], y is [2]: they must be equal"));
   CHECK_THROWS_WITH(jacobian(x * x, randn({2})), Contains("[jacobian] input 0 of shape [2] wants no gradient"));
   CHECK_THROWS_WITH(hvp(sum(x), {x, other}, {x}), Contains("1 vectors for 2 inputs"));
+  const auto square = [](const Tensor& z) { return z * z; };
+  CHECK_THROWS_WITH(jacobian(square, arange(3)), Contains("[jacobian] x is int64: it must be bfloat16, float32"));
+  CHECK_THROWS_WITH(vjp(square, arange(3), ones({3})), Contains("[vjp] x is int64"));
+  CHECK_THROWS_WITH(jacobian(square, Tensor()), Contains("[jacobian] x is undefined"));
 }
 
 TEST_CASE("derivatives of functions nest, to third order and more", "[functional][heavy]") {

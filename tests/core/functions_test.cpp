@@ -149,6 +149,7 @@ TEST_CASE("pow of whole numbers stays whole", "[functions]") {
   CHECK(values(pow(x, tensor({5, 0, 4}))) == std::vector<double>{-32, 1, 81});
   CHECK(values(pow(2, tensor({0, 1, 10}))) == std::vector<double>{1, 2, 1024});
   CHECK(pow(tensor({3}), 39).item<std::int64_t>() == 4052555153018976267);
+  CHECK_THROWS_WITH(pow(2.5, x), Catch::Contains("[pow] the number 2.5 is not whole"));
   CHECK_THROWS_WITH(pow(x, tensor({1, -1, 1})), Catch::Contains("[pow] 0 to the power of -1 is no whole number"));
 }
 

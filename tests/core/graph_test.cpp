@@ -63,6 +63,9 @@ TEST_CASE("what isn't one number needs a seed", "[graph]") {
   const Tensor y = w * w;
   CHECK_THROWS_WITH(y.backward(), Contains("[2, 3]") && Contains("sum() or mean()") && Contains("pass a seed"));
   CHECK_THROWS_WITH(grad({y}, {w}), Contains("[grad]") && Contains("[2, 3]") && Contains("seed"));
+  CHECK_THROWS_WITH(grad({y, y}, {w}, {ones({2, 3})}),
+                    "[grad] output 1 has no grad_output and shape [2, 3], not one element: call sum() or mean() "
+                    "first, or pass a seed of shape [2, 3]");
   CHECK_THROWS_WITH(y.backward(ones({3, 2}, float64)), Contains("[3, 2]") && Contains("[2, 3]"));
   CHECK_THROWS_WITH(grad({y}, {w}, {ones_like(y), ones_like(y)}),
                     "[grad] 2 grad_outputs for 1 outputs: at most one for each");

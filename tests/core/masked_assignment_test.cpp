@@ -73,8 +73,9 @@ TEST_CASE("what can't be written by a mask is refused, and nothing has changed")
       "[index_put_] the value has shape [2]: it does not broadcast to [1, 3], the shape of what is written");
   CHECK_THROWS_WITH(x[tensor({0, 1, 0})] = 0, Contains("names element 0 more than once"));
   CHECK_THROWS_WITH(x[tensor({0, 2})] = 0, Contains("2"));
-  CHECK_THROWS_WITH(index_put_(x, ones({2}), ones({})),
-                    Contains("where (ids, or a mask) is float32: it must be int64"));
+  const std::string rule = "where is float32: it must be int64 (ids) or boolean (a mask)";
+  CHECK_THROWS_WITH(index_put_(x, ones({2}), ones({})), "[index_put_] " + rule);
+  CHECK_THROWS_WITH(x[ones({2})] = 1, "[take] " + rule);
   CHECK(same_bits(x, ones({2, 3})));
 }
 

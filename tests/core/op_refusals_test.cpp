@@ -105,7 +105,7 @@ TEST_CASE("operations on shapes refuse axes and sizes that are not there", "[ref
       {"[unfold] the windows' size is 0, the axis has 6: 1 … 6 fit in", [=] { return unfold(v, 0, 0); }},
       {"[unfold] the windows' size is 7, the axis has 6", [=] { return unfold(v, 0, 7); }},
       {"[unfold] step is 0", [=] { return unfold(v, 0, 2, 0); }},
-      {"[fold] axis 0 of windows of shape [6]", [=] { return fold(v, 0, 6); }},
+      {"[fold] windows has shape [6]: it must have at least two axes", [=] { return fold(v, 0, 6); }},
       {"[fold] axis -2 of windows of shape [2, 3]", [=] { return fold(m, -2, 4); }},
       {"[fold] axis 1 of windows of shape [2, 3]", [=] { return fold(m, 1, 4); }},
       {"[fold] windows has shape [2, 3]: axis 0 must be 3", [=] { return fold(m, 0, 5); }},
@@ -151,6 +151,7 @@ TEST_CASE("operations on shapes refuse axes and sizes that are not there", "[ref
          return cat({m, ones({2, 4})});
        }},
       {"parts: there must be between 1 and", [=] { return cat({}); }},
+      {"[one_hot] classes is 0, ids has shape [1]: classes must be positive", [] { return one_hot(tensor({0}), 0); }},
       {"[one_hot] classes is -1", [] { return one_hot(tensor({0}), -1); }},
       {"[one_hot] the id at position 1 of ids [2] is -1: it must be in 0 … 2",
        [] {

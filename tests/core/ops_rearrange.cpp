@@ -109,7 +109,7 @@ static std::vector<OpRow> rearranging() {
                [] {
                  fold(zeros({2, 3, 3}), 1, 6, 2);
                })
-          .bad("it must be one before the last", [] { fold(zeros({3}), 0, 3); }),
+          .bad("it must have at least two axes", [] { fold(zeros({3}), 0, 3); }),
       OpRow("scatter",
             [](const auto& in) {
               return scatter(in[0], 1, tensor({{2, 0}, {1, 2}}), in[1]);
@@ -209,7 +209,7 @@ static std::vector<OpRow> rearranging() {
           .on({{2, 3}})
           .on({{2}})
           .bad("the id at [0] is 2", [] { take(zeros({2}), tensor({2})); })
-          .bad("where (ids, or a mask) is float32", [] { take(zeros({2}), zeros({2})); }),
+          .bad("where is float32: it must be int64 (ids) or boolean (a mask)", [] { take(zeros({2}), zeros({2})); }),
   };
 }
 static const RegisterOps rearranging_rows(rearranging);

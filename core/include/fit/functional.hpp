@@ -63,18 +63,17 @@ namespace detail {
 template <class F>
 using IsFunction = std::enable_if_t<std::is_invocable_r_v<Tensor, const F&, const Tensor&>>;
 
-/// The variable for differentiating a function: a copy of x, connected to x's graph; or a leaf.
-Tensor connected_variable(const Tensor& x);
-Tensor leaf_variable(const Tensor& x);
+/// The variable for differentiating a function: a copy of x, connected to x's graph; or a leaf. Errors name `op`.
+Tensor variable_of(const char* op, const Tensor& x, bool connected);
 /// create_graph if y (computed from `variable`) or v is connected to another graph; otherwise no flags.
 GraphFlags outer_graph(const Tensor& y, const Tensor& variable, const Tensor& v);
 
 // Computes d(f(variable), variable, flags). f is recorded even under NoGrad; the result is not.
 template <class F, class D>
-Tensor differentiate(const F& f, const Tensor& x, const Tensor& v, const D& d) {
+Tensor differentiate(const char* op, const F& f, const Tensor& x, const Tensor& v, const D& d) {
   const bool outer = grad_enabled();
   const EnableGrad recorded;
-  const Tensor variable = outer ? connected_variable(x) : leaf_variable(x), y = f(variable);
+  const Tensor variable = variable_of(op, x, outer), y = f(variable);
   return d(y, variable, outer ? outer_graph(y, variable, v) : GraphFlags{});
 }
 }  // namespace detail
@@ -82,37 +81,37 @@ Tensor differentiate(const F& f, const Tensor& x, const Tensor& v, const D& d) {
 /// The same derivatives for a function of x.
 template <class F, class = detail::IsFunction<F>>
 Tensor jacobian(const F& f, const Tensor& x) {
-  return detail::differentiate(f, x, {},
+  return detail::differentiate("jacobian", f, x, {},
                                [](const Tensor& y, const Tensor& z, GraphFlags g) { return jacobian(y, z, g); });
 }
 template <class F, class = detail::IsFunction<F>>
 Tensor batch_jacobian(const F& f, const Tensor& x) {
-  return detail::differentiate(f, x, {},
+  return detail::differentiate("batch_jacobian", f, x, {},
                                [](const Tensor& y, const Tensor& z, GraphFlags g) { return batch_jacobian(y, z, g); });
 }
 template <class F, class = detail::IsFunction<F>>
 Tensor batch_hessian(const F& f, const Tensor& x) {
-  return detail::differentiate(f, x, {},
+  return detail::differentiate("batch_hessian", f, x, {},
                                [](const Tensor& y, const Tensor& z, GraphFlags g) { return batch_hessian(y, z, g); });
 }
 template <class F, class = detail::IsFunction<F>>
 Tensor hessian(const F& f, const Tensor& x) {
-  return detail::differentiate(f, x, {},
+  return detail::differentiate("hessian", f, x, {},
                                [](const Tensor& y, const Tensor& z, GraphFlags g) { return hessian(y, z, g); });
 }
 template <class F, class = detail::IsFunction<F>>
 Tensor vjp(const F& f, const Tensor& x, const Tensor& v) {
-  return detail::differentiate(f, x, v,
+  return detail::differentiate("vjp", f, x, v,
                                [&](const Tensor& y, const Tensor& z, GraphFlags g) { return vjp(y, z, v, g); });
 }
 template <class F, class = detail::IsFunction<F>>
 Tensor jvp(const F& f, const Tensor& x, const Tensor& v) {
-  return detail::differentiate(f, x, v,
+  return detail::differentiate("jvp", f, x, v,
                                [&](const Tensor& y, const Tensor& z, GraphFlags g) { return jvp(y, z, v, g); });
 }
 template <class F, class = detail::IsFunction<F>>
 Tensor hvp(const F& f, const Tensor& x, const Tensor& v) {
-  return detail::differentiate(f, x, v,
+  return detail::differentiate("hvp", f, x, v,
                                [&](const Tensor& y, const Tensor& z, GraphFlags g) { return hvp(y, z, v, g); });
 }
 
