@@ -2,9 +2,9 @@
 #include <cmath>
 
 #include "fit/ops.hpp"
+#include "ops/axis_slices.hpp"
 #include "ops/broadcast.hpp"
 #include "ops/precision.hpp"
-#include "tensor/check.hpp"
 
 namespace fit {
 namespace {
@@ -48,7 +48,7 @@ Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta, Sca
 
 Tensor normalize(const Tensor& x, double p, int axis, double eps) {
   check::floating("normalize", "x", x);
-  axis = check::axis("normalize", x, axis);
+  axis = slice_axis("normalize", x, axis);
   if (std::isnan(p)) check::fail("normalize", "p is NaN: it must be a number or infinite");
   expect_eps("normalize", eps);
   return with_precision(Precision::float32, {x}, [&](const Tensor& x) { return unit(x, p, axis, eps); });
@@ -62,7 +62,7 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, int axis, double eps)
   return with_precision(Precision::float32, {a, b}, [&](const Tensor& a, const Tensor& b) {
     const Tensor x = a.shape() == shape ? a : broadcast_to(a, shape),
                  y = b.shape() == shape ? b : broadcast_to(b, shape);
-    axis = check::axis("cosine_similarity", x, axis);
+    axis = slice_axis("cosine_similarity", x, axis);
     return sum(unit(x, 2, axis, eps) * unit(y, 2, axis, eps), axis);
   });
 }

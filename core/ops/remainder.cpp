@@ -42,8 +42,10 @@ Tensor remainder(const Tensor& a, const Tensor& b) {
     });
     return record("remainder", {a, b}, std::move(z), keep::inputs | keep::output, [](Backward& g) {
       g.give(0, g.dy());
-      // db = -dz floor(a / b); (a - z) / b equals the floor except for rounding errors
-      if (g.wants(1)) g.give(1, neg(mul(g.dy(), round(div(sub(g.x(0), g.y()), g.x(1))))));
+      // db = -dz floor(a / b); (a - z) / b equals the floor except for rounding errors. If b and z are infinite, the
+      // floor is -1.
+      if (g.wants(1))
+        g.give(1, neg(mul(g.dy(), masked_fill(round(div(sub(g.x(0), g.y()), g.x(1))), isinf(g.y()), -1))));
     });
   });
 }
@@ -71,11 +73,12 @@ Tensor atan2(const Tensor& y, const Tensor& x) {
       run_binary<T, T, T>(z, up, right, each_pair<T, T, T>([](T v, T w) { return angle_of(v, w); }), remainder_grain);
     });
     return record("atan2", {y, x}, std::move(z), keep::inputs, [](Backward& g) {
-      // dy = dz x / (x^2 + y^2);  dx = -dz y / (x^2 + y^2);  0 at the origin. x and y are first divided by max(|x|,
-      // |y|), because their squares may overflow or underflow.
-      const Tensor larger = maximum(abs(g.x(0)), abs(g.x(1))).detach(), origin = larger == 0;
-      const Tensor r = masked_fill(larger, origin, 1), y = g.x(0) / r, x = g.x(1) / r;
-      const Tensor share = g.dy() / (r * masked_fill(x * x + y * y, origin, 1));
+      // dy = dz x / (x^2 + y^2);  dx = -dz y / (x^2 + y^2);  0 at the origin and at infinity. x and y are first
+      // divided by max(|x|, |y|), because their squares may overflow or underflow.
+      const Tensor larger = maximum(abs(g.x(0)), abs(g.x(1))).detach(), flat = logical_or(larger == 0, isinf(larger));
+      const Tensor r = masked_fill(larger, flat, 1);
+      const Tensor y = where(flat, 0, g.x(0)) / r, x = where(flat, 0, g.x(1)) / r;
+      const Tensor share = g.dy() / (r * masked_fill(x * x + y * y, flat, 1));
       if (g.wants(0)) g.give(0, share * x);
       if (g.wants(1)) g.give(1, neg(share * y));
     });

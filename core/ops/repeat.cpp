@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "fit/ops.hpp"
-#include "tensor/check.hpp"
+#include "ops/axis_slices.hpp"
 
 namespace fit {
 namespace {
@@ -69,9 +69,9 @@ Tensor repeat_interleave(const Tensor& x, std::int64_t count, int axis) {
 }
 
 Tensor roll(const Tensor& x, std::int64_t shift, int axis) {
-  axis = check::axis("roll", x, axis);
-  const std::int64_t n = x.shape()[axis];
-  if (n == 0) return x.clone();
+  axis = slice_axis("roll", x, axis);
+  const std::int64_t n = kernels::AxisView(x.shape(), axis).n;
+  if (n <= 1) return x.clone();
   const std::int64_t back = n - (shift % n + n) % n;
   return reread(x, axis, n, [=](std::int64_t i) { return (i + back) % n; });
 }

@@ -3,8 +3,8 @@
 
 #include "fit/ops.hpp"
 #include "kernels/copy.hpp"
+#include "ops/axis_slices.hpp"
 #include "ops/broadcast.hpp"
-#include "tensor/check.hpp"
 
 namespace fit {
 namespace {
@@ -184,7 +184,7 @@ Tensor flip(const Tensor& x, const Axes& axes) {
   check::defined("flip", "x", x);
   unsigned set = axes.all() ? (1u << x.rank()) - 1 : 0;
   for (const int given : axes.list()) {
-    const unsigned bit = 1u << check::axis("flip", x, given);
+    const unsigned bit = 1u << slice_axis("flip", x, given);
     if (set & bit) check::fail("flip", "axis ", given, " is named twice for shape ", x.shape());
     set |= bit;
   }

@@ -43,7 +43,8 @@ TEST_CASE("two numbers that tie, and NaN", "[kinks]") {
   });
 }
 
-TEST_CASE("the derivative of an angle is 0 at the origin, and right far out and close to it", "[kinks]") {
+TEST_CASE("the derivative of an angle is 0 at the origin and at infinity, and right far out and close to it",
+          "[kinks]") {
   for (const double scale : {0., 1e-30, 1., 1e30}) {
     INFO("scale " << scale);
     Tensor y = tensor({3 * scale}).requires_grad_(), x = tensor({4 * scale}).requires_grad_();
@@ -52,6 +53,10 @@ TEST_CASE("the derivative of an angle is 0 at the origin, and right far out and 
     CHECK(y.grad().item() == Approx(scale == 0 ? 0 : 4 / r).epsilon(1e-6));
     CHECK(x.grad().item() == Approx(scale == 0 ? 0 : -3 / r).epsilon(1e-6));
   }
+  Tensor y = tensor({INFINITY, 1., -INFINITY}).requires_grad_(), x = tensor({1., -INFINITY, INFINITY}).requires_grad_();
+  atan2(y, x).sum().backward();
+  CHECK(equal(y.grad(), zeros({3})));
+  CHECK(equal(x.grad(), zeros({3})));
 }
 
 TEST_CASE("NaN wins wherever it stands", "[kinks]") {

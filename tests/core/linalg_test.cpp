@@ -163,6 +163,8 @@ TEST_CASE("products and distances of vectors", "[linalg]") {
   CHECK(cosine_similarity(tensor({1., 0.}), tensor({1., 1.})).item() == Approx(0.70710678));
   CHECK(near(normalize(tensor({3., 4.})), tensor({0.6, 0.8})));
   CHECK(values(normalize(zeros({2}))) == V{0, 0});
+  CHECK(near(normalize(tensor(-3.), 2, 0), tensor(-1.)));
+  CHECK(near(cosine_similarity(tensor(-3.), tensor(2.)), tensor(-1.)));
 }
 
 }  // namespace fit::test::linalg_test

@@ -329,6 +329,10 @@ std::vector<OpRow> gather_rows() {
                [] {
                  flip(zeros({2, 3}), {1, -1});
                }),
+      OpRow("flip", "one axis", [](const auto& in) { return flip(in[0], 0); })
+          .on({{3}})
+          .on({{}})
+          .bad("a scalar has no axes", [] { flip(zeros({}), 1); }),
       OpRow("tril", [](const auto& in) { return tril(in[0]); })
           .on({{3, 3}})
           .on({{2, 2, 4}})

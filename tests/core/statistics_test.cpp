@@ -36,6 +36,12 @@ TEST_CASE("a remainder has the sign of what it is divided by", "[statistics]") {
   CHECK((tensor({INT64_MIN}, int64) % -1).item<std::int64_t>() == 0);
 }
 
+TEST_CASE("the derivative by an infinite divisor is the floor of the quotient, with a minus", "[statistics]") {
+  Tensor b = tensor({inf, -inf, inf, -inf}).requires_grad_();
+  sum(remainder(tensor({3., 3., -3., -3.}), b)).backward();
+  CHECK(values(b.grad()) == V{0, 1, 1, 0});
+}
+
 TEST_CASE("infinities and NaN are told and replaced", "[statistics]") {
   const Tensor x = tensor({nan, inf, -inf, 2.});
   CHECK(values(isinf(x)) == V{0, 1, 1, 0});
