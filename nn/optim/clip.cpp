@@ -49,12 +49,12 @@ namespace {
 
 std::vector<Tensor> gradients(const char* op, const Parameters& parameters, double limit) {
   std::vector<Tensor> all;
-  for (const auto& [name, p] : parameters.named()) {
-    if (!p.defined()) check::fail(op, "the parameter ", name.empty() ? "without a name" : name, " is undefined");
-    if (!std::isinf(limit) && steps_in_backward(p))
-      check::fail(op, "a StepInBackward updates the parameter ", name,
-                  " within backward(), before the other gradients are known, and frees its gradient: there is nothing "
-                  "left to clip. Call optimizer.step() after backward() and clipping instead");
+  std::size_t number = 0;
+  for (const auto& [given, p] : parameters.named()) {
+    const std::string name = name_or_number(given, number++);
+    if (!p.defined()) check::fail(op, "the parameter ", name, " is undefined");
+    if (!std::isinf(limit))
+      expect_gradient_kept(op, name, p, "clip. Call optimizer.step() after backward() and clipping instead");
     if (p.has_grad()) all.push_back(p.grad());
   }
   return all;

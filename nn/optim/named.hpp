@@ -5,6 +5,11 @@
 
 namespace fit::optim {
 
+/// The name, or the number of a parameter without a name.
+inline std::string name_or_number(const std::string& name, std::size_t number) {
+  return name.empty() ? std::to_string(number) : name;
+}
+
 /// Throws Error in the name of `op` for a trainable parameter that is bfloat16 or not a leaf. A frozen parameter
 /// passes, because no optimiser changes it.
 void check_trainable(const char* op, const std::string& name, const Tensor& parameter);
@@ -14,6 +19,10 @@ void check_matrix(const std::string& name, const Tensor& parameter);
 
 /// Whether a StepInBackward updates this parameter.
 bool steps_in_backward(const Tensor& parameter);
+
+/// Throws Error in the name of `op` for such a parameter: its gradient is gone before all are known. `cure` completes
+/// the message.
+void expect_gradient_kept(const char* op, const std::string& name, const Tensor& parameter, const char* cure);
 
 /// Throws the Error in the name of `op` that all parameters are frozen.
 [[noreturn]] void fail_all_frozen(const char* op);

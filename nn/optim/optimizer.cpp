@@ -103,10 +103,14 @@ Optimizer::Optimizer(const char* op) : op_(op) {}
 Optimizer::~Optimizer() = default;
 
 void Optimizer::step(ErrorIfNonfinite nonfinite) {
-  if (nonfinite == ErrorIfNonfinite::yes)
+  if (nonfinite == ErrorIfNonfinite::yes) {
+    for (const Slot& slot : slots_)
+      expect_gradient_kept(op_, slot.name, slot.parameter,
+                           "check. Call step() without error_if_nonfinite, and check the loss before backward()");
     if (const std::string name = nonfinite_gradient(); !name.empty())
       check::fail(op_, "the gradient of ", name, " holds an infinity or NaN: nothing was changed. DetectAnomaly finds ",
                   "the operation it comes from; clip_grad_norm_() keeps gradients small");
+  }
   step();
 }
 

@@ -29,6 +29,14 @@ bool steps_in_backward(const Tensor& parameter) {
   return stepped().tensors.count(parameter.impl()) > 0;
 }
 
+void expect_gradient_kept(const char* op, const std::string& name, const Tensor& parameter, const char* cure) {
+  if (steps_in_backward(parameter))
+    check::fail(op, "a StepInBackward updates the parameter ", name,
+                " within backward(), before the other gradients are known, and frees its gradient: there is nothing "
+                "left to ",
+                cure);
+}
+
 StepInBackward::StepInBackward(Optimizer& optimizer) : parameters_(optimizer.trained()) {
   if (optimizer.sharded() || dist::world().size() > 1)
     check::fail(step_in_backward_op, "there are ", dist::world().size(),

@@ -146,6 +146,12 @@ TEST_CASE("what a step within backward() refuses", "[optim]") {
     CHECK_NOTHROW(optim::clip_grad_norm_({other}, 1.0));
   }
   sum(a * b).backward();
+    CHECK_THROWS_WITH(optim::clip_grad_norm_({other, b}, 1.0), Contains("updates the parameter 1 within backward()"));
+    CHECK_THROWS_WITH(optimizer.step(optim::error_if_nonfinite),
+                      Contains("[SGD] a StepInBackward updates the parameter 0 within backward(), before the other "
+                               "gradients are known") &&
+                          Contains("Call step() without error_if_nonfinite"));
+    CHECK_NOTHROW(optimizer.step());
   CHECK(equal(a.detach(), full({2}, 0.5)));
   CHECK(a.has_grad());
   CHECK_NOTHROW(optim::clip_grad_norm_({a, b}, 1.0));

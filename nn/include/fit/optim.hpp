@@ -84,7 +84,8 @@ class Optimizer {
   /// for one that only the optimiser still holds, because its layer was replaced or destroyed.
   virtual void step() = 0;
   /// The same. With error_if_nonfinite, it first throws Error with the name of a parameter whose gradient holds an
-  /// infinity or NaN: the parameters then keep their last good values.
+  /// infinity or NaN: the parameters then keep their last good values. It also throws Error if a StepInBackward updates
+  /// a parameter, because the gradient is freed then.
   void step(ErrorIfNonfinite nonfinite);
   /// The step of one parameter, as if only this one had a gradient. Throws Error if it is not one of the optimiser's,
   /// and for sharded averages.
