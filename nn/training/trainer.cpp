@@ -1,5 +1,6 @@
 #include "fit/trainer.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -12,6 +13,7 @@
 #include "fit/ops.hpp"
 #include "fit/plot.hpp"
 #include "optim/grad_norm.hpp"
+#include "optim/named.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {
@@ -151,6 +153,11 @@ void Trainer::begin() {
   if (options_.patience() > 0 && !validate_)
     check::fail("Trainer", "patience is ", options_.patience(),
                 ", but there is no validation that could improve: give one by validation(), or set patience to 0");
+  if (options_.accumulate() > 1)
+    for (const auto& [name, p] : model_.named_parameters())
+      if (optim::steps_in_backward(p))
+        check::fail("Trainer", "accumulate is ", options_.accumulate(), ", but a StepInBackward updates the parameter ",
+                    name, " in each backward(), before the gradients are summed: set accumulate to 1, or remove it");
   begin_ranks();
   if (writes()) {
     std::error_code error;
@@ -213,11 +220,14 @@ void Trainer::step(double loss) {
                      ", whose loss is ", loss, ": the model is as the step before has left it");
   row_["loss"] = loss;
   row_["lr"] = optimizer_.lr();
-  // Without clipping, the norm is computed only for logged steps.
+  // Without clipping, the norm is computed only for logged steps. It is unknown if a StepInBackward has freed
+  // gradients.
   const std::int64_t next = checkpoint_.step + 1;
-  if (options_.clip_norm() > 0 || next % options_.log_every() == 0 || next == options_.steps()) {
+  const std::vector<Tensor> parameters = model_.parameters();
+  const bool known = std::none_of(parameters.begin(), parameters.end(), optim::steps_in_backward);
+  if (options_.clip_norm() > 0 || (known && (next % options_.log_every() == 0 || next == options_.steps()))) {
     const double most = options_.clip_norm() > 0 ? options_.clip_norm() : std::numeric_limits<double>::infinity();
-    row_["grad_norm"] = optim::clip_grad_norm_(model_.parameters(), most);
+    row_["grad_norm"] = optim::clip_grad_norm_(parameters, most);
   }
   if (page_ && options_.histograms_every() > 0 && next % options_.histograms_every() == 0)
     page_->histograms(next, model_.named_parameters());

@@ -8,6 +8,7 @@
 #include "fit/ops.hpp"
 #include "fit/trainer.hpp"
 #include "optim/grad_norm.hpp"
+#include "optim/named.hpp"
 
 namespace fit {
 
@@ -122,7 +123,7 @@ void Trainer::warn_without_gradient(ProgressBar& bar, TrainerResult& result) con
   std::string list;
   std::size_t count = 0;
   for (const auto& [name, p] : model_.named_parameters()) {
-    if (!p.requires_grad() || p.has_grad()) continue;
+    if (!p.requires_grad() || p.has_grad() || optim::steps_in_backward(p)) continue;
     result.without_gradient.push_back(name);
     if (++count <= most) list += (count == 1 ? "" : ", ") + name;
   }

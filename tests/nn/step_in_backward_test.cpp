@@ -1,5 +1,6 @@
 #include "fit/step_in_backward.hpp"
 
+#include "fit/activation_checkpoint.hpp"
 #include "fit/graph.hpp"
 #include "fit/memory.hpp"
 #include "fit/muon.hpp"
@@ -7,6 +8,7 @@
 #include "fit/observer.hpp"
 #include "fit/ops.hpp"
 #include "fit/schedule.hpp"
+#include "fit/trainer.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
@@ -144,14 +146,14 @@ TEST_CASE("what a step within backward() refuses", "[optim]") {
                       Contains("[clip_grad_norm_]") && Contains("before the other gradients are known"));
     CHECK_THROWS_WITH(optim::clip_grad_value_({b}, 1.0), Contains("[clip_grad_value_]"));
     CHECK_NOTHROW(optim::clip_grad_norm_({other}, 1.0));
-  }
-  sum(a * b).backward();
     CHECK_THROWS_WITH(optim::clip_grad_norm_({other, b}, 1.0), Contains("updates the parameter 1 within backward()"));
     CHECK_THROWS_WITH(optimizer.step(optim::error_if_nonfinite),
                       Contains("[SGD] a StepInBackward updates the parameter 0 within backward(), before the other "
                                "gradients are known") &&
                           Contains("Call step() without error_if_nonfinite"));
     CHECK_NOTHROW(optimizer.step());
+  }
+  sum(a * b).backward();
   CHECK(equal(a.detach(), full({2}, 0.5)));
   CHECK(a.has_grad());
   CHECK_NOTHROW(optim::clip_grad_norm_({a, b}, 1.0));
@@ -159,6 +161,46 @@ TEST_CASE("what a step within backward() refuses", "[optim]") {
   CHECK_FALSE(equal(a.detach(), full({2}, 0.5)));
   CHECK(equal(b.detach(), full({2}, 0.5)));
   CHECK_THROWS_WITH(optimizer.step(other), Contains("not one of the optimiser's"));
+}
+
+TEST_CASE("a parameter in several calls of checkpoint() takes one step within backward()", "[optim]") {
+  const auto trained = [](bool within) {
+    manual_seed(1);
+    nn::Linear layer(3, 3);
+    optim::Adam optimizer(layer.named_parameters(), 0.1);
+    const auto fused = within ? std::make_unique<StepInBackward>(optimizer) : nullptr;
+    Tensor h = randn({4, 3}).requires_grad_();
+    for (int i = 0; i < 3; ++i) h = checkpoint([&](const Tensor& t) { return tanh(layer(t)); }, h);
+    sum(square(h)).backward();
+    optimizer.step();
+    return optimizer.state_dict();
+  };
+  const StateDict plain = trained(false), within = trained(true);
+  REQUIRE(plain.size() == within.size());
+  for (std::size_t i = 0; i < plain.size(); ++i) CHECK(same_bits(plain[i].second, within[i].second));
+}
+
+TEST_CASE("a Trainer goes on with a StepInBackward, and refuses to accumulate", "[optim][trainer]") {
+  nn::Linear layer(3, 1);
+  optim::SGD optimizer(layer.named_parameters(), 0.01);
+  data::DataLoader loader(data::TensorDataset({randn({32, 3})}), 8);
+  const auto run = [&](const TrainerOptions& o, std::vector<MetricsLog::Row>& rows) {
+    Trainer trainer(
+        layer, optimizer, loader, [&](const data::Batch& b) { return mean(square(layer(b[0]) - 1.)); }, o);
+    const TrainerResult result = trainer.run();
+    rows = trainer.metrics().rows();
+    return result;
+  };
+  const StepInBackward fused(optimizer);
+  const auto options = TrainerOptions().steps(2).display(Display::none);
+  std::vector<MetricsLog::Row> rows;
+  CHECK(run(options, rows).without_gradient.empty());
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[1].count("grad_norm") == 0);
+  const Tensor before = layer.weight.detach().clone();
+  CHECK_THROWS_WITH(run(TrainerOptions(options).accumulate(2), rows),
+                    Contains("[Trainer] accumulate is 2, but a StepInBackward updates the parameter weight"));
+  CHECK(same_bits(layer.weight.detach(), before));
 }
 
 }  // namespace fit::test::step_in_backward_test

@@ -8,8 +8,8 @@ namespace fit::optim {
 
 /// While it lives, backward() updates each parameter of the optimiser as soon as the parameter's gradient is complete,
 /// and frees the gradient. So gradients take the memory of a few parameters, not of all (Lv et al. 2023, LOMO;
-/// PyTorch's "optimizer step in backward"). The parameters get the same bits as by optimizer.step() after backward(),
-/// which then finds no gradient and does nothing: the loop stays as it is.
+/// PyTorch's "optimizer step in backward"). The parameters get the same bits as by optimizer.step() after each
+/// backward(). A step() that is called nevertheless finds no gradient and does nothing.
 ///
 ///     optim::AdamW optimizer(gpt.named_parameters(), 3e-4);
 ///     const optim::StepInBackward fused(optimizer);
@@ -18,9 +18,10 @@ namespace fit::optim {
 ///       schedule.step();
 ///     }
 ///
-/// What needs all gradients together is impossible: clip_grad_norm_() throws Error for these parameters. So does a sum
-/// of the gradients of several backward() calls or ranks. A parameter that is used in several calls of checkpoint()
-/// would take several steps. An Error of a step comes out of backward(), after the steps of some parameters.
+/// What needs all gradients together is impossible: clip_grad_norm_() and step(error_if_nonfinite) throw Error for
+/// these parameters. A Trainer checks only the loss, does not log grad_norm, and throws Error for accumulate above 1.
+/// In your own loop, several calls of backward() are several steps: their gradients are not summed. An Error of a step
+/// comes out of backward(), after the steps of some parameters.
 class StepInBackward {
  public:
   /// The optimiser must outlive this object. Throws Error for sharded averages, in a world of several ranks, and if a

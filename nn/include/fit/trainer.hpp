@@ -160,7 +160,8 @@ class Trainer {
  public:
   /// `loss` returns a batch's loss, one number. If a loss or gradient is not finite, throws Error before the model or
   /// the optimiser changes. The Error names the step, and the parameter, or the field and row of the batch with NaN. A
-  /// model with numbers that are not finite is never saved. Throws Error for options out of range.
+  /// model with numbers that are not finite is never saved. Throws Error for options out of range. The gradients of a
+  /// StepInBackward are not checked.
   Trainer(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader& loader,
           std::function<Tensor(const data::Batch&)> loss, TrainerOptions options = {});
 
