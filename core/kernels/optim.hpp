@@ -55,10 +55,17 @@ inline void decay(V& p, V& g, double lr, double weight_decay, bool decoupled) {
     g = g + constant<V>(weight_decay) * p;
 }
 
+// Moves m towards g by a fraction `weight`, which is the same for all elements. The second form keeps a small g beside
+// a large m, as PyTorch's lerp does: m + weight (g - m) would lose it.
+template <class V>
+inline V lerp(const V& m, const V& g, double weight) {
+  return weight <= 0.5 ? m + constant<V>(weight) * (g - m) : g - (g - m) * constant<V>(1 - weight);
+}
+
 // Moving averages of the gradient and of its square.
 template <class V>
 inline void moments(V& m, V& v, const V& g, double beta1, double beta2) {
-  m = m + constant<V>(1 - beta1) * (g - m);
+  m = lerp(m, g, 1 - beta1);
   v = constant<V>(beta2) * v + constant<V>(1 - beta2) * (g * g);
 }
 
@@ -205,7 +212,7 @@ struct AdamaxStep {
     using std::abs, std::max;
     V &m = s[0], &u = s[1];
     decay(p, g, 0, weight_decay, false);
-    m = m + constant<V>(1 - beta1) * (g - m);
+    m = lerp(m, g, 1 - beta1);
     u = max(constant<V>(beta2) * u, abs(g) + constant<V>(eps));
     p = p - constant<V>(rate) * m / u;
   }
@@ -236,7 +243,7 @@ struct RmspropStep {
     v = constant<V>(alpha) * v + constant<V>(1 - alpha) * (g * g);
     V variance = v;
     if constexpr ((states & 2) != 0) {
-      a = a + constant<V>(1 - alpha) * (g - a);
+      a = lerp(a, g, 1 - alpha);
       variance = max(v - a * a, constant<V>(0));  // rounding may make it negative
     }
     V d = g / (sqrt(variance) + constant<V>(eps));
@@ -286,8 +293,8 @@ struct LionStep {
   void update(V& p, V g, V* s) const {
     V& m = s[0];
     decay(p, g, lr, weight_decay, true);
-    p = p - constant<V>(lr) * sign(m + constant<V>(1 - beta1) * (g - m));
-    m = m + constant<V>(1 - beta2) * (g - m);
+    p = p - constant<V>(lr) * sign(lerp(m, g, 1 - beta1));
+    m = lerp(m, g, 1 - beta2);
   }
 };
 
@@ -323,7 +330,7 @@ struct AverageStep {
 
   template <unsigned, class V>
   void update(V& p, V g, V*) const {
-    p = p + constant<V>(1 - decay) * (g - p);
+    p = lerp(p, g, 1 - decay);
   }
 };
 

@@ -35,6 +35,17 @@ TEST_CASE("the moving average follows the weights, and takes their places for a 
   CHECK_NOTHROW(average.update());
 }
 
+TEST_CASE("an average with decay 0 is the weight, however far away it was") {
+  Tensor w = full({1}, 1e6).requires_grad_();
+  optim::ExponentialMovingAverage average({w}, 0);
+  {
+    const NoGrad no_grad;
+    w.fill_(0.01);
+  }
+  average.update();
+  CHECK(same_bits(average.state_dict()[0].second, w.detach()));
+}
+
 TEST_CASE("the average of bfloat16 weights is float32: their digits would lose its steps") {
   nn::Linear layer(9, 5);
   layer.to(bfloat16);

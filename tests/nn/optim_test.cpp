@@ -83,6 +83,16 @@ TEST_CASE("the first step of Adam is the learning rate, whatever the gradient") 
   CHECK(p.detach().to_vector<float>()[2] == 1);
 }
 
+TEST_CASE("an average whose decay is below a half keeps a small gradient after a large one") {
+  Tensor w = leaf(zeros({40}));
+  optim::Adam optimizer({w}, optim::AdamOptions().beta1(0).beta2(0).lr(0.1));
+  for (const double g : {1e4, 1e-4, 1e-4}) {
+    w.set_grad(full({40}, g));
+    optimizer.step();
+  }
+  CHECK(max_difference(w.detach(), full({40}, -0.3)) < 1e-4);
+}
+
 TEST_CASE("steps do not depend on the number of threads") {
   const int threads = num_threads();
   const auto run = [](int n) {
