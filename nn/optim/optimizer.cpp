@@ -148,7 +148,7 @@ std::array<Tensor, StateSpec::max_states> Optimizer::missing_states(const Slot& 
 
 void Optimizer::create_states() {
   for (Slot& slot : slots_) {
-    if (!slot.parameter.requires_grad()) continue;
+    if (!slot.parameter.requires_grad() || slot.steps > 0) continue;
     auto states = missing_states(slot, state_spec(option_list(slot.group)));
     for (std::size_t k = 0; k < states.size(); ++k)
       if (states[k].defined()) slot.state[k] = std::move(states[k]);

@@ -438,6 +438,21 @@ TEST_CASE("an optimiser goes on from its saved state where an option has been ch
       [](auto& o) { o.amsgrad(true); });
 }
 
+TEST_CASE("create_states() does not change the first step of a momentum that was switched on later") {
+  const auto trained = [](bool create) {
+    Tensor w = leaf(zeros({1}));
+    optim::SGD optimizer({w}, optim::SGDOptions().lr(1).dampening(0.5));
+    w.set_grad(ones({1}));
+    optimizer.step();
+    optimizer.options().momentum(0.9);
+    if (create) optimizer.create_states();
+    optimizer.step();
+    return w.item();
+  };
+  CHECK(trained(false) == -2);
+  CHECK(trained(true) == -2);
+}
+
 TEST_CASE("a checkpoint takes an optimiser whose momentum has been switched on since its last step") {
   const test::Directory directory;
   const std::string path = directory.file("momentum.safetensors");

@@ -90,8 +90,8 @@ class Optimizer {
   /// The step of one parameter, as if only this one had a gradient. Throws Error if it is not one of the optimiser's,
   /// and for sharded averages.
   void step(const Tensor& parameter);
-  /// Creates the averages of the parameters that are not frozen, which the first step would create otherwise. Memory
-  /// that is taken before the first forward pass does not lie among that of its tensors.
+  /// Creates the averages of the parameters that are not frozen and have taken no step. The first step would create
+  /// them otherwise. Memory that is taken before the first forward pass does not lie among that of its tensors.
   void create_states();
   /// Clears the gradients.
   void zero_grad();
