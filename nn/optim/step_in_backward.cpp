@@ -37,26 +37,30 @@ void expect_gradient_kept(const char* op, const std::string& name, const Tensor&
                 cure);
 }
 
-StepInBackward::StepInBackward(Optimizer& optimizer) : parameters_(optimizer.trained()) {
+StepInBackward::StepInBackward(Optimizer& optimizer) {
   if (optimizer.sharded() || dist::world().size() > 1)
     check::fail(step_in_backward_op, "there are ", dist::world().size(),
                 " ranks: their gradients are summed after backward(), when these would be freed already");
-  for (const Tensor& p : parameters_)
+  const std::vector<Tensor> parameters = optimizer.trained();
+  for (const Tensor& p : parameters)
     if (steps_in_backward(p))
       check::fail(step_in_backward_op, "a parameter of shape ", p.shape(), " takes its step in backward() already");
   optimizer.create_states();
-  for (const Tensor& p : parameters_)
+  for (const Tensor& p : parameters)
     hooks_.push_back(register_post_accumulate_grad_hook(p, [&optimizer](const Tensor& leaf) {
       optimizer.step(leaf);
       Tensor(leaf).zero_grad();
     }));
   const std::lock_guard<std::mutex> lock(stepped().mutex);
-  for (const Tensor& p : parameters_) stepped().tensors.insert(p.impl());
+  for (const Tensor& p : parameters) {
+    parameters_.push_back(p.impl());
+    stepped().tensors.insert(p.impl());
+  }
 }
 
 StepInBackward::~StepInBackward() {
   const std::lock_guard<std::mutex> lock(stepped().mutex);
-  for (const Tensor& p : parameters_) stepped().tensors.erase(p.impl());
+  for (const void* p : parameters_) stepped().tensors.erase(p);
 }
 
 }  // namespace fit::optim

@@ -180,6 +180,14 @@ TEST_CASE("a parameter in several calls of checkpoint() takes one step within ba
   for (std::size_t i = 0; i < plain.size(); ++i) CHECK(same_bits(plain[i].second, within[i].second));
 }
 
+TEST_CASE("a layer that is replaced beside a StepInBackward is noticed", "[optim]") {
+  nn::Linear layer(2, 2);
+  optim::SGD optimizer(layer.named_parameters(), 0.5);
+  const StepInBackward fused(optimizer);
+  layer = nn::Linear(2, 2);
+  CHECK_THROWS_WITH(optimizer.step(), Contains("[SGD] the parameter weight of shape [2, 2] belongs to nothing but"));
+}
+
 TEST_CASE("a Trainer goes on with a StepInBackward, and refuses to accumulate", "[optim][trainer]") {
   nn::Linear layer(3, 1);
   optim::SGD optimizer(layer.named_parameters(), 0.01);
