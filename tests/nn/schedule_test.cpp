@@ -211,6 +211,18 @@ TEST_CASE("schedules in sequence may be chains and sequences themselves") {
   CHECK(rates == std::vector<double>{0.5, 0.75, 1, 1, 0.25, 0.0625});
 }
 
+TEST_CASE("a MultiplicativeLR in a sequence starts from the base rate") {
+  using namespace optim;
+  optim::SGD optimizer({leaf()}, 1.);
+  const auto half = [](std::int64_t) { return 0.5; };
+  const std::vector<std::shared_ptr<Schedule>> parts{make<ExponentialLR>(optimizer, 0.5),
+                                                     make<MultiplicativeLR>(optimizer, half)};
+  SequentialLR schedule(optimizer, parts, {3});
+  std::vector<double> rates;
+  for (int t = 0; t < 6; ++t, schedule.step()) rates.push_back(optimizer.lr());
+  CHECK(rates == std::vector<double>{1, 0.5, 0.25, 1, 0.5, 0.25});
+}
+
 TEST_CASE("a schedule's state is loaded whole or not at all") {
   optim::SGD optimizer({leaf()}, 1.);
   const auto step = make<optim::StepLR>(optimizer, 2);

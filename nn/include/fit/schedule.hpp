@@ -10,7 +10,7 @@
 #include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
 
-/// Learning rate schedules. Names, defaults and values are PyTorch's.
+/// Learning rate schedules. Names, defaults and values are PyTorch's, with one exception at SequentialLR.
 ///
 ///     optim::SGD optimizer(net.named_parameters(), 0.1);
 ///     optim::CosineAnnealingLR schedule(optimizer, steps);
@@ -202,7 +202,8 @@ class NoamLR final : public Schedule {
   NoamLR(Optimizer& optimizer, std::int64_t d_model, std::int64_t warmup_steps);
 };
 
-/// Runs schedules one after the other. At each milestone, the next schedule starts at its position 0.
+/// Runs schedules one after the other. At each milestone, the next schedule starts at its position 0, from the base
+/// rates. PyTorch's MultiplicativeLR differs: it multiplies the rate of the schedule before by lr_lambda(0).
 ///
 ///     auto warmup = std::make_shared<optim::LinearLR>(optimizer, 0.01, 1, 100);
 ///     auto cosine = std::make_shared<optim::CosineAnnealingLR>(optimizer, steps - 100);
