@@ -32,6 +32,7 @@ std::optional<std::vector<std::string>> match(const std::string& pattern, const 
 
 std::vector<std::size_t> first_matches(const char* op, const std::vector<std::string>& patterns,
                                        const std::vector<std::string>& names) {
+  if (names == std::vector<std::string>{""}) return {0};
   for (const std::string& pattern : patterns) {
     if (std::any_of(names.begin(), names.end(), [&](const std::string& name) { return match(pattern, name); }))
       continue;

@@ -9,7 +9,8 @@ namespace fit::nn {
 std::optional<std::vector<std::string>> match(const std::string& pattern, const std::string& name);
 
 /// For each name, the index of the first pattern that matches, or the number of patterns if none does. Throws Error for
-/// a pattern that matches no name; the message suggests the most similar name.
+/// a pattern that matches no name; the message suggests the most similar name. If the only name is empty, it is that of
+/// the model itself, and every pattern matches it.
 std::vector<std::size_t> first_matches(const char* op, const std::vector<std::string>& patterns,
                                        const std::vector<std::string>& names);
 

@@ -1,5 +1,6 @@
 #include "fit/nn/fine_tune.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -18,6 +19,11 @@ namespace fit::nn {
 namespace {
 
 constexpr const char *A_name = ".lora_A.weight", *B_name = ".lora_B.weight", *alpha_name = ".lora_alpha";
+
+// The name of an adapter's part. The model itself has no name.
+std::string part_name(const std::string& layer, const char* suffix) {
+  return layer.empty() ? std::string(suffix + 1) : layer + suffix;
+}
 
 void set_frozen(const char* op, const Layer& layer, const std::vector<std::string>& patterns, bool frozen) {
   const StateDict all = layer.named_parameters();
@@ -91,8 +97,9 @@ std::map<std::string, Stored> stored_adapters(const StateDict& state, std::strin
   for (const auto& [name, x] : state) {
     bool taken = false;
     for (const std::string suffix : {A_name, B_name, alpha_name})
-      if (name.size() > suffix.size() && name.compare(name.size() - suffix.size(), suffix.size(), suffix) == 0) {
-        Tensor* const part = all[name.substr(0, name.size() - suffix.size())].part(suffix);
+      if (const std::string layer = name.substr(0, std::max(name.size(), suffix.size()) - suffix.size());
+          name == part_name(layer, suffix.c_str())) {
+        Tensor* const part = all[layer].part(suffix);
         taken = !part->defined();
         *part = x;
       }
@@ -124,7 +131,8 @@ std::vector<std::string> add_lora(Layer& model, const LoraOptions& o) {
   for (std::size_t i = 0; i < linears.size(); ++i) {
     const auto& [name, linear] = linears[i];
     if (matches[i] == o.layers().size()) continue;
-    if (!detail::adaptable(linear->weight)) check::fail(op, "the weight of ", name, " is parametrised already");
+    if (!detail::adaptable(linear->weight))
+      check::fail(op, "the weight of ", name.empty() ? model.name() : name, " is parametrised already");
     if (count.at(linear->weight.original().raw()) > 1) continue;
     chosen.push_back(linear);
     adapted.push_back(name);
@@ -138,9 +146,9 @@ std::vector<std::string> add_lora(Layer& model, const LoraOptions& o) {
 StateDict lora_state_dict(const Layer& model) {
   StateDict state;
   each_adapted("lora_state_dict", model, [&](const std::string& name, const Linear&, const LowRank& adapter) {
-    state.emplace_back(name + A_name, adapter.A.original().detach());
-    state.emplace_back(name + B_name, adapter.B.original().detach());
-    state.emplace_back(name + alpha_name, full({}, adapter.alpha(), float64));
+    state.emplace_back(part_name(name, A_name), adapter.A.original().detach());
+    state.emplace_back(part_name(name, B_name), adapter.B.original().detach());
+    state.emplace_back(part_name(name, alpha_name), full({}, adapter.alpha(), float64));
   });
   return state;
 }
@@ -164,7 +172,9 @@ void load_lora_state_dict(Layer& model, const StateDict& state) {
     fitting.emplace_back(linear, found->second);
     adapters.erase(found);
   }
-  for (const auto& [name, adapter] : adapters) wrong += "\n  unexpected: no Linear is called " + name;
+  for (const auto& [name, adapter] : adapters)
+    wrong +=
+        "\n  unexpected: " + (name.empty() ? model.name() + " itself is no Linear" : "no Linear is called " + name);
   if (!wrong.empty()) check::fail(op, model.name(), " does not fit; nothing was loaded:", wrong);
   if (first) model.freeze();
   const NoGrad no_grad;

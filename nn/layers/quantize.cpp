@@ -51,9 +51,7 @@ std::vector<std::string> quantize_(Layer& model, const Int8WeightOnlyOptions& o)
   std::vector<std::string> names;
   names.reserve(all.size());
   for (const Weight& w : all) names.push_back(w.layer);
-  const std::vector<std::size_t> matches = names == std::vector<std::string>{""}
-                                               ? std::vector<std::size_t>{0}
-                                               : first_matches(quantize_op, o.layers(), names);
+  const std::vector<std::size_t> matches = first_matches(quantize_op, o.layers(), names);
   std::unordered_map<const void*, std::shared_ptr<detail::Parametrized>> tables;  // by original tensor
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (matches[i] == o.layers().size()) continue;

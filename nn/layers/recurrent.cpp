@@ -63,6 +63,7 @@ class Packing {
     for (const std::int64_t n : sizes)
       if (n < 1 || n > T_)
         check::fail(op, "a length is ", n, ", x has shape ", x.shape(), ": lengths must be in 1 … ", T_);
+    if (B_ == 0) return;  // nothing to pack
     std::vector<std::int64_t> order(sizes.size()), back(sizes.size());
     const auto size = [&](std::int64_t row) { return sizes[row]; };
     std::iota(order.begin(), order.end(), 0);

@@ -1,5 +1,6 @@
 #include "common/load.hpp"
 #include "optim/fused_step.hpp"
+#include "optim/named.hpp"
 
 namespace fit::optim {
 namespace {
@@ -14,7 +15,7 @@ DType average_dtype(const Tensor& parameter) { return parameter.dtype() == bfloa
 ExponentialMovingAverage::ExponentialMovingAverage(const Parameters& parameters, double decay) : decay_(decay) {
   if (!(decay >= 0 && decay <= 1)) check::fail(average_op, "decay is ", decay, ": it must be in 0 … 1");
   for (const auto& [given, p] : parameters.named()) {
-    const std::string name = given.empty() ? std::to_string(parameters_.size()) : given;
+    const std::string name = name_or_number(given, parameters_.size());
     if (!p.defined()) check::fail(average_op, "the parameter ", name, " is undefined");
     check::floating(average_op, name.c_str(), p);
     parameters_.emplace_back(name, p);

@@ -52,7 +52,7 @@ StateDict checked_parameters(const char* op, const Parameters& parameters, const
   for (const auto& [name, p] : before) tensors.insert(p.impl()), names.insert(name);
   StateDict checked;
   for (const auto& [given, p] : parameters.named()) {
-    const std::string name = given.empty() ? std::to_string(names.size()) : given;
+    const std::string name = name_or_number(given, names.size());
     if (!p.defined()) check::fail(op, "the parameter ", name, " is undefined");
     check::floating(op, name.c_str(), p);
     check_trainable(op, name, p);

@@ -225,8 +225,10 @@ GroupedOptimizer<Options>::GroupedOptimizer(const Parameters& parameters, double
 template <class Options>
 GroupedOptimizer<Options>::GroupedOptimizer(const std::vector<Group<Options>>& groups)
     : Optimizer(Definition<Options>::name), groups_(std::make_unique<Groups>()) {
+  std::size_t number = 0;
   for (const Group<Options>& g : groups)
-    for (const auto& [name, p] : g.parameters.named()) Definition<Options>::check_parameter(g.options, name, p);
+    for (const auto& [name, p] : g.parameters.named())
+      Definition<Options>::check_parameter(g.options, name_or_number(name, number++), p);
   for (const Group<Options>& g : groups) add_param_group(g);
   for (const Group<Options>& g : groups)
     for (const auto& [name, p] : g.parameters.named())

@@ -81,6 +81,9 @@ Figure lines(const std::vector<Curve>& curves, const LineOptions& options) {
       if (x.shows(x_of(c, k)) && y.shows(c.y[k])) x.include(x_of(c, k)), y.include(c.y[k]);
     if (!c.label.empty()) frame.legend.push_back({c.label, series_color(frame.look(), i)});
   }
+  const auto shown = [](const Axis& a) { return a.log ? "a finite positive " : "a finite "; };
+  if (x.low > x.high)
+    check::fail(lines_op, "no point can be drawn: there must be one with ", shown(x), "x and ", shown(y), "y at least");
   x.finish(lines_op, "x", 0, 7);
   y.finish(lines_op, "y", 0.05, 6);
   frame.begin();

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <set>
 #include <unordered_map>
 
 #include "common/load.hpp"
@@ -253,6 +254,15 @@ void Checkpoint::load(const std::string& path) {
 
 CheckpointInfo checkpoint_info(const std::string& path) { return read(path).info; }
 
-StateDict checkpoint_part(const std::string& path, const std::string& name) { return read(path).of(name); }
+StateDict checkpoint_part(const std::string& path, const std::string& name) {
+  const File file = read(path);
+  StateDict part = file.of(name);
+  if (!part.empty()) return part;
+  std::set<std::string> names;
+  for (const auto& [tensor, x] : file.tensors) names.insert(tensor.substr(0, tensor.find('.')));
+  std::string list;
+  for (const std::string& other : names) list += (list.empty() ? "" : ", ") + other;
+  fail(path, "it has no part '" + name + "'; it has " + list);
+}
 
 }  // namespace fit

@@ -8,6 +8,7 @@
 #include "io/atomic_file.hpp"
 #include "io/json.hpp"
 #include "io/size_signal.hpp"
+#include "tensor/check.hpp"
 
 namespace fit {
 namespace {
@@ -17,7 +18,12 @@ std::string line_of(const MetricsLog::Row& row) {
   io::Json line{nlohmann::json(row)};
   for (const auto& [name, value] : row)
     if (std::abs(value) < 0x1p53 && std::trunc(value) == value) line[name] = static_cast<std::int64_t>(value);
-  return line.dump() + '\n';
+  try {
+    return line.dump() + '\n';
+  } catch (const nlohmann::json::type_error&) {
+    check::fail("MetricsLog", "a name in the row ", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
+                " is not valid UTF-8 where � is");
+  }
 }
 
 // The rows up to a step. Skips lines that are not rows, such as the last line of a killed program.
@@ -49,10 +55,11 @@ MetricsLog::MetricsLog(const std::string& path, std::int64_t keep_to) : path_(pa
 }
 
 void MetricsLog::add(const Row& row) {
+  const std::string line = line_of(row);
   rows_.push_back(row);
   if (!file_) return;
   const io::NoSizeSignal no_signal;
-  if (*file_ << line_of(row) << std::flush) return;
+  if (*file_ << line << std::flush) return;
   std::cerr << "[MetricsLog] " << path_ << " can't be written any more: " << std::strerror(errno) << std::endl;
   file_.reset();
 }

@@ -216,7 +216,8 @@ TEST_CASE("checkpoint: a layer alone can be loaded, and the file asked what it i
   SmallModel fresh;
   load_from_checkpoint(d.file("c"), fresh);
   CHECK(same_state(fresh.state_dict(), t.model->state_dict()));
-  CHECK_THROWS_WITH(load_from_checkpoint(d.file("c"), fresh, "ema"), Contains("missing: embedding.weight"));
+  CHECK_THROWS_WITH(load_from_checkpoint(d.file("c"), fresh, "ema"),
+                    Contains("it has no part 'ema'; it has ") && Contains("model, optimizer"));
 
   optim::ExponentialMovingAverage average(t.model->named_parameters(), 0.5), other(fresh.named_parameters());
   t.run(1);

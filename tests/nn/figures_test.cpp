@@ -371,7 +371,7 @@ TEST_CASE("axes have readable numbers, whatever their range is") {
   CHECK(count(svg({1, 1e20}, log), ">1e+20<") + count(svg({1, 1e20}, log), ">1e20<") <= 1);
   CHECK(count(svg({0, 0}), "class=\"curve\"") == 1);
   CHECK_THROWS_WITH(svg({-1, 0}, log), Contains("no point can be drawn"));
-  CHECK_THROWS_WITH(svg({NAN}), Contains("there must be a finite x at least"));
+  CHECK_THROWS_WITH(svg({NAN}), Contains("there must be one with a finite x and a finite y at least"));
   std::vector<plot::Curve> gap{{"", {1, 2, 3}}};
   gap[0].x = {1, -1, 10};
   CHECK(count(plot::lines(gap, plot::LineOptions().log_x(true)).svg(), "class=\"curve\"") == 1);

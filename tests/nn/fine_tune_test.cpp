@@ -154,6 +154,20 @@ TEST_CASE("LoRA passes a weight over that layers share, and takes one that is it
   CHECK(trainable(again).size() == again.named_parameters().size());
 }
 
+TEST_CASE("LoRA on a Linear that is the model itself") {
+  nn::Linear linear(3, 2), other(3, 2);
+  other.load_state_dict(linear.state_dict());
+  CHECK(nn::add_lora(linear, nn::LoraOptions().rank(1)) == std::vector<std::string>{""});
+  linear.parameter("weight.parametrization.B").detach().fill_(0.5);
+  const StateDict state = nn::lora_state_dict(linear);
+  CHECK(names_of(state) == std::vector<std::string>{"lora_A.weight", "lora_B.weight", "lora_alpha"});
+  nn::load_lora_state_dict(other, state);
+  CHECK(same_bits(other(ones({1, 3})), linear(ones({1, 3}))));
+  CHECK_THROWS_WITH(nn::add_lora(linear), "[add_lora] the weight of Linear is parametrised already");
+  CHECK_THROWS_WITH(nn::load_lora_state_dict(other, {{".lora_A.weight", ones({1, 3})}}),
+                    Contains("unexpected: .lora_A.weight"));
+}
+
 TEST_CASE("adapters that can't be added or loaded are refused, and nothing has changed") {
   nn::GPT gpt = small_gpt();
   const std::size_t all = trainable(gpt).size();
@@ -210,7 +224,7 @@ TEST_CASE("adapters that can't be added or loaded are refused, and nothing has c
     CHECK_THROWS_WITH(nn::load_lora_state_dict(to, changed), Contains("nothing was loaded") && Contains(why));
   }
   CHECK_THROWS_WITH(nn::load_lora_state_dict(gpt, {{"x", ones({1})}, {"lora_alpha", ones({1})}}),
-                    Contains("unexpected: x\n") && Contains("unexpected: lora_alpha"));
+                    Contains("unexpected: x\n") && Contains("unexpected: GPT itself is no Linear"));
   nn::GPT scaled = small_gpt();
   nn::parametrize(scaled.layer<nn::Linear>("h.0.attn.qkv").weight, nn::Lambda([](const Tensor& w) { return w * 2; }));
   CHECK_THROWS_WITH(nn::load_lora_state_dict(scaled, good),

@@ -445,7 +445,8 @@ TEST_CASE("pictures refuse what cannot be drawn") {
   CHECK_THROWS_WITH(plot::heads(ones({2, 0, 3}), words), Contains("[2, 0, 3]"));
   CHECK_THROWS_AS(plot::lines({}), Error);
   CHECK_THROWS_WITH(plot::lines({{"a", {1, 2}, {1}}}), Contains("curve 'a' has 1 x and 2 y"));
-  CHECK_THROWS_WITH(plot::lines({{"a", {NAN}}}), Contains("no point can be drawn"));
+  CHECK_THROWS_WITH(plot::lines({{"a", {NAN}}}),
+                    Contains("no point can be drawn: there must be one with a finite x and a finite y at least"));
   CHECK_THROWS_AS(plot::positional(0, 5), Error);
   auto options = plot::Options().vmin(1).vmax(0);
   CHECK_THROWS_WITH(plot::heatmap(weights(), options), Contains("vmin must be less than vmax"));

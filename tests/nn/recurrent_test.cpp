@@ -110,6 +110,15 @@ TEST_CASE("a recurrent layer goes on from its state, and drops only between laye
   CHECK_THAT(lstm.str(), Contains("num_layers=2, bias=true, dropout=0.5, bidirectional=false"));
 }
 
+TEST_CASE("a recurrent layer takes an empty batch, with lengths and without") {
+  const nn::LSTM lstm(3, 4);
+  const nn::GRU gru(3, 4, RecurrentOptions().bidirectional());
+  for (const Tensor& lengths : {Tensor(), zeros({0}, int64)}) {
+    CHECK(lstm(zeros({0, 5, 3}), {}, lengths).output.shape() == Shape{0, 5, 4});
+    CHECK(gru(zeros({0, 5, 3}), {}, lengths).output.shape() == Shape{0, 5, 8});
+  }
+}
+
 TEST_CASE("recurrent layers refuse bad arguments") {
   CHECK_THROWS_WITH(nn::LSTM(3, 2, RecurrentOptions().num_layers(0)), "[LSTM] num_layers is 0: it must be positive");
   CHECK_THROWS_WITH(nn::GRU(3, 2, RecurrentOptions().dropout(1.5)),

@@ -87,7 +87,7 @@ struct CheckpointInfo {
 /// Throws FileError like Checkpoint::load().
 CheckpointInfo checkpoint_info(const std::string& path);
 
-/// The state of one part. Throws FileError like Checkpoint::load().
+/// The state of one part. Throws FileError like Checkpoint::load(), and if the file has no such part.
 StateDict checkpoint_part(const std::string& path, const std::string& name);
 
 /// Loads one part from a checkpoint without resuming the training, such as a layer or an average of weights.

@@ -74,7 +74,8 @@ class MetricsLog {
   /// Starts a new file. With keep_to >= 0, keeps the lines of the old file up to that "step". Throws FileError if it
   /// can't be written. With an empty path, the rows stay in memory.
   explicit MetricsLog(const std::string& path = "", std::int64_t keep_to = -1);
-  /// Adds a row. If the disk is full, prints one message on stderr; the training goes on.
+  /// Adds a row. Throws Error for a name that is not valid UTF-8. If the disk is full, prints one message on stderr;
+  /// the training goes on.
   void add(const Row& row);
   /// All rows.
   const std::vector<Row>& rows() const { return rows_; }

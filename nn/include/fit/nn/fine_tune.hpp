@@ -49,6 +49,8 @@ struct LoraOptions {
 /// A and B are float64 for a float64 W, else float32: so an optimiser can train them beside a bfloat16 or int8 W. The
 /// sum has the type of W. Convert the model (to()) before add_lora(), not after.
 ///
+/// If the model is a Linear itself, every pattern matches it, and its name is empty.
+///
 /// Returns the names of the layers. Throws Error, and changes nothing, for a rank below 1, an alpha that is not finite,
 /// a pattern that matches no Linear, a weight that is parametrised already, or if no weight remains.
 std::vector<std::string> add_lora(Layer& model, const LoraOptions& options = {});
