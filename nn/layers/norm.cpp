@@ -10,10 +10,17 @@
 namespace fit::nn {
 namespace {
 
-Parameter ones_of(const char* layer, std::int64_t size, double eps) {
-  positive(layer, "size", size);
+Parameter ones_of(const char* layer, const char* size_name, std::int64_t size, double eps) {
+  positive(layer, size_name, size);
   if (!(eps >= 0)) check::fail(layer, "eps is ", eps, ": it must not be negative");
   return Parameter(ones({size}));
+}
+
+void check_channels(const char* layer, const Tensor& x, const Tensor& weight) {
+  check::defined(layer, "x", x);
+  if (x.rank() < 2 || x.size(1) != weight.numel())
+    check::fail(layer, "x has shape ", x.shape(), ", weight ", weight.shape(),
+                ": x must be [N, C, ...] with C = channels = ", weight.numel());
 }
 
 }  // namespace
@@ -23,7 +30,7 @@ FIT_FIELDS_OF(LayerNorm, weight, bias)
 LayerNorm::LayerNorm(std::int64_t size, double eps) : LayerNorm(size, LayerNormOptions().eps(eps)) {}
 
 LayerNorm::LayerNorm(std::int64_t size, const LayerNormOptions& o)
-    : weight(ones_of("LayerNorm", size, o.eps())), eps_(o.eps()) {
+    : weight(ones_of("LayerNorm", "size", size, o.eps())), eps_(o.eps()) {
   if (o.bias()) bias = Parameter(zeros({size}));
 }
 
@@ -39,7 +46,7 @@ std::string LayerNorm::describe() const {
 
 FIT_FIELDS_OF(RMSNorm, weight)
 
-RMSNorm::RMSNorm(std::int64_t size, double eps) : weight(ones_of("RMSNorm", size, eps)), eps_(eps) {}
+RMSNorm::RMSNorm(std::int64_t size, double eps) : weight(ones_of("RMSNorm", "size", size, eps)), eps_(eps) {}
 
 Tensor RMSNorm::forward(const Tensor& x) const {
   const Tensor w = weight.value();
@@ -55,11 +62,15 @@ GroupNorm::GroupNorm(std::int64_t groups, std::int64_t channels, double eps) : g
   positive("GroupNorm", "groups", groups);
   if (positive("GroupNorm", "channels", channels) % groups != 0)
     check::fail("GroupNorm", "groups is ", groups, ": it must divide channels = ", channels);
-  weight = Parameter(ones({channels}));
+  weight = ones_of("GroupNorm", "channels", channels, eps);
   bias = Parameter(zeros({channels}));
 }
 
-Tensor GroupNorm::forward(const Tensor& x) const { return group_norm(x, groups_, weight.value(), bias.value(), eps_); }
+Tensor GroupNorm::forward(const Tensor& x) const {
+  const Tensor w = weight.value();
+  check_channels("GroupNorm", x, w);
+  return group_norm(x, groups_, w, bias.value(), eps_);
+}
 
 std::string GroupNorm::describe() const {
   return joined("groups=", groups_, ", channels=", weight.original().numel(), ", eps=", eps_);
@@ -68,17 +79,18 @@ std::string GroupNorm::describe() const {
 FIT_FIELDS_OF(BatchNorm, weight, bias, running_mean, running_var)
 
 BatchNorm::BatchNorm(std::int64_t channels, double eps, double momentum) : eps_(eps), momentum_(momentum) {
-  positive("BatchNorm", "channels", channels);
+  weight = ones_of("BatchNorm", "channels", channels, eps);
   if (!(momentum >= 0 && momentum <= 1)) check::fail("BatchNorm", "momentum is ", momentum, ": it must be in 0 … 1");
-  weight = Parameter(ones({channels}));
   bias = Parameter(zeros({channels}));
   running_mean = Buffer(zeros({channels}));
   running_var = Buffer(ones({channels}));
 }
 
 Tensor BatchNorm::forward(const Tensor& x) const {
-  if (!training()) return batch_norm(x, running_mean, running_var, weight.value(), bias.value(), eps_);
-  Tensor y = batch_norm(x, {}, {}, weight.value(), bias.value(), eps_);
+  const Tensor w = weight.value();
+  check_channels("BatchNorm", x, w);
+  if (!training()) return batch_norm(x, running_mean, running_var, w, bias.value(), eps_);
+  Tensor y = batch_norm(x, {}, {}, w, bias.value(), eps_);
   const std::int64_t n = x.numel() / std::max<std::int64_t>(x.size(1), 1);
   if (n < 2)
     check::fail("BatchNorm", "x has shape ", x.shape(), ": a batch needs more than one number for each channel");

@@ -221,6 +221,14 @@ TEST_CASE("layers refuse sizes and parts that don't fit", "[refusals]") {
       {"groups is 4: it must divide in_channels 4 and out_channels 6",
        [] { return nn::Conv1d(4, 6, 3, ConvOptions().groups(4)); }},
       {"groups is 3: it must divide channels = 4", [] { return nn::GroupNorm(3, 4); }},
+      {"[GroupNorm] eps is nan: it must not be negative", [] { return nn::GroupNorm(1, 3, NAN); }},
+      {"[BatchNorm] eps is -1: it must not be negative", [] { return nn::BatchNorm(3, -1.); }},
+      {"[BatchNorm] x has shape [2, 4], weight [3]: x must be [N, C, ...] with C = channels = 3",
+       [] {
+         return nn::BatchNorm(3)(ones({2, 4}));
+       }},
+      {"[GroupNorm] x has shape [4], weight [3]: x must be [N, C, ...] with C = channels = 3",
+       [] { return nn::GroupNorm(1, 3)(ones({4})); }},
       {"[BatchNorm] momentum is -0.5", [] { return nn::BatchNorm(2, 1e-5, -0.5); }},
       {"[BatchNorm] momentum is 1.5", [] { return nn::BatchNorm(2, 1e-5, 1.5); }},
       {"[BatchNorm] x has shape [1, 2]: a batch needs more than one number",
