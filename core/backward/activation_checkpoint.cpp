@@ -86,10 +86,16 @@ void each_entry(const std::vector<Tensor>& roots, std::uint64_t begin, const Vis
   }
 }
 
-void redirect(const std::vector<Tensor>& roots, std::uint64_t begin, const Detour& detour) {
+// With `all`, only leaves may have no detour.
+void redirect(const std::vector<Tensor>& roots, std::uint64_t begin, const Detour& detour, bool all) {
   each_entry(roots, begin, [&](detail::Edge& edge) {
     const auto to = detour.find({edge.node, edge.output});
-    if (to == detour.end()) return;
+    if (to == detour.end()) {
+      if (all && !edge.node->leaf())
+        check::fail(op, "f used a tensor of shape ", edge.node->outputs[edge.output].shape,
+                    " that it did not use before, when it was computed again: it must do the same each time");
+      return;
+    }
     detail::hold(to->second.first->refs);
     detail::drop_node(edge.node);
     edge = {to->second.first, to->second.second};
@@ -97,38 +103,40 @@ void redirect(const std::vector<Tensor>& roots, std::uint64_t begin, const Detou
 }
 
 struct Checkpoint {
-  struct Used {
-    Tensor tensor;
-    std::uint32_t version;
-  };
-
   std::function<Tensor(const Tensor&)> f;
   Tensor x;
   Tape tape;
   BatchRows rows = batch_rows;  // at the first call of f
   std::vector<Tensor> entries;  // placeholders for x and captured tensors that require gradients
-  std::vector<Used> used;       // x, and the leaves among them
+  detail::ReadLog used;         // x, and what operations of f read
 
   Tensor compute(Tape::Mode mode) {
     const detail::Scoped drawing(detail::draw_tape, tape.start(mode));
     const detail::Scoped first_rows(batch_rows, rows);
+    const detail::Scoped reading(detail::read_log, mode == Tape::Mode::write ? &used : nullptr);
     return f(x);
   }
 
   void find_entries(const Tensor& y, std::uint64_t begin) {
     std::set<Place> places;
     each_entry({y}, begin, [&](const detail::Edge& edge) {
-      if (!places.insert({edge.node, edge.output}).second) return;
-      entries.push_back(placeholder({edge.node, edge.output}));
-      if (edge.node->leaf() && !edge.node->detached) use(*static_cast<detail::TensorImpl*>(edge.node->closure));
+      if (places.insert({edge.node, edge.output}).second) entries.push_back(placeholder({edge.node, edge.output}));
     });
-    use(*x.impl());
+  }
+
+  // Forgets the tensors that only f had, when its graph is freed, and its result.
+  void find_used(const Tensor& result) {
+    used.reads.erase(result.impl()->storage);
+    for (auto at = used.reads.begin(); at != used.reads.end();)
+      at = at->second.tensor.unique() ? used.reads.erase(at) : std::next(at);
+    used.note(*x.impl());
+    if (detail::read_log) detail::read_log->reads.insert(used.reads.begin(), used.reads.end());
   }
 
   void backward(Backward& b) {
-    for (const Used& u : used)
-      if (u.tensor.version() != u.version)
-        check::fail(op, "a tensor of shape ", u.tensor.shape(),
+    for (const auto& [storage, read] : used.reads)
+      if (read.tensor.version() != read.version)
+        check::fail(op, "a tensor of shape ", read.tensor.shape(),
                     " that f uses was changed in place before backward(): f would compute something else");
     const bool recording = b.recording();
     const EnableGrad recorded;
@@ -151,18 +159,11 @@ struct Checkpoint {
       wanted.push_back(leaves.back());
       numbers.push_back(static_cast<int>(i));
     }
-    redirect({y}, begin, there);
+    redirect({y}, begin, there, true);
     const std::vector<Tensor> gradients =
         grad({y}, wanted, {dy}, recording ? allow_unused | create_graph : allow_unused);
-    if (recording) redirect(gradients, begin, back);
+    if (recording) redirect(gradients, begin, back, false);
     for (std::size_t k = 0; k < gradients.size(); ++k) b.give(numbers[k], gradients[k]);
-  }
-
- private:
-  void use(const detail::TensorImpl& t) {
-    detail::hold(t.storage->refs);
-    Tensor same(detail::new_impl(t.storage, t.shape, t.dtype));
-    used.push_back({same, same.version()});
   }
 };
 
@@ -175,13 +176,15 @@ Tensor checkpoint(std::function<Tensor(const Tensor&)> f, const Tensor& x) {
   const auto c = std::make_shared<Checkpoint>();
   c->f = std::move(f);
   c->x = x;
-  const std::uint64_t begin = detail::newest_sequence();
+  const std::uint64_t begin = c->used.begin = detail::newest_sequence();
   Tensor y = c->compute(Tape::Mode::write);
   check::defined(op, "what f gave", y);
   if (!y.requires_grad() || y.is_leaf() || y.impl()->node->sequence <= begin) return y;  // nothing was recorded
   c->find_entries(y, begin);
+  y = y.detach();  // frees the graph of f
+  c->find_used(y);
   Tensor result =
-      record(op, c->entries, y.detach(), keep::nothing, [state = c.get()](Backward& b) { state->backward(b); });
+      record(op, c->entries, std::move(y), keep::nothing, [state = c.get()](Backward& b) { state->backward(b); });
   result.impl()->node->owned = c;
   return result;
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "fit/graph.hpp"
@@ -57,6 +58,20 @@ struct Node {
 
   bool leaf() const { return op == nullptr; }
 };
+
+/// The tensors from outside that the recorded operations of a thread read, and their versions at the first read.
+struct ReadLog {
+  struct Read {
+    Tensor tensor;
+    std::uint32_t version;
+  };
+  void note(const TensorImpl& t);
+  void note(const Inputs& in, const Keep& keep);
+
+  std::uint64_t begin = 0;  // nodes up to this number are from outside
+  std::unordered_map<const Storage*, Read> reads;
+};
+inline thread_local ReadLog* read_log = nullptr;  // null: nothing is noted
 
 /// The creation number of the newest node of this thread.
 std::uint64_t newest_sequence() noexcept;

@@ -79,6 +79,21 @@ Node* allocate_node(int inputs, int outputs, int saved, std::size_t closure) {
 
 }  // namespace
 
+void ReadLog::note(const TensorImpl& t) {
+  if (reads.count(t.storage)) return;
+  hold(t.storage->refs);
+  const Tensor same(new_impl(t.storage, t.shape, t.dtype));
+  reads.emplace(t.storage, Read{same, same.version()});
+}
+
+void ReadLog::note(const Inputs& in, const Keep& keep) {
+  const auto add = [this](const TensorImpl* t) {
+    if (t && (!t->node || t->node->sequence <= begin)) note(*t);
+  };
+  for (int i = 0; i < in.size(); ++i) add(in[i].impl());
+  for (int i = 0; i < keep.extra_count; ++i) add(keep.extras[i]->impl());
+}
+
 std::uint64_t newest_sequence() noexcept { return last_sequence; }
 
 std::vector<Node*> nodes_behind(Node* last) {
@@ -128,6 +143,7 @@ void* attach_node(const char* op, const Inputs& in, Tensor* outputs, int count, 
         check::fail(op, "output ", k, " given to record() is input ", i,
                     " itself: give a tensor of its own, a clone()");
   }
+  if (read_log) read_log->note(in, keep);
   // Avoids __builtin_popcount if possible: it is a function call without the popcnt instruction.
   const int kept = mask == 0 || in.size() == 1 ? static_cast<int>(mask) : __builtin_popcount(mask),
             saved = kept + (keep.outputs ? count : 0) + keep.extra_count;

@@ -136,6 +136,49 @@ TEST_CASE("checkpoint() tells what it can't compute again", "[checkpoint]") {
   CHECK_THROWS_WITH(checkpoint([](const Tensor& z) { return z; }, Tensor()), Contains("x is undefined"));
 }
 
+TEST_CASE("checkpoint() tells that a captured tensor was changed: a constant, or a computed tensor", "[checkpoint]") {
+  Tensor x = full({2}, 3.).requires_grad_(), w = full({2}, 2.).requires_grad_();
+  const auto direct = [](const auto& f, const Tensor& z) { return checkpoint(f, z); };
+  const auto nested = [](const auto& f, const Tensor& z) {
+    return checkpoint([f](const Tensor& a) { return checkpoint(f, a); }, z);
+  };
+  const auto changed = Contains("[checkpoint] a tensor of shape [2] that f uses was changed in place");
+  const auto check = [&](const auto& call) {
+    Tensor c = full({2}, 5.), d = full({2}, 5.), v = w * 2;
+    const Tensor product = sum(call([&](const Tensor&z) { return z * c; }, x)),
+                 not_kept = sum(call([&](const Tensor&z) { return exp(z + d); }, x)),
+                 computed = sum(call([&](const Tensor&z) { return z * v; }, x));
+    CHECK_THROWS_WITH(v.mul_(10.), Contains("shares its buffer"));
+    {
+      const NoGrad no_grad;
+      for (Tensor* const t : {&c, &d, &v}) t->mul_(10.);
+    }
+    CHECK_THROWS_WITH(product.backward(), changed);
+    CHECK_THROWS_WITH(not_kept.backward(), changed);
+    CHECK_THROWS_WITH(computed.backward(), changed);
+    v = w * 2;
+    const Tensor replaced = sum(call([&](const Tensor& z) { return z * v; }, x));
+    v = v * 10;
+    CHECK_THROWS_WITH(replaced.backward(), Contains("f used a tensor of shape [2] that it did not use before"));
+    // What was not changed has its gradient. The result, and what f made itself, may change.
+    v = w * 2;
+    w.zero_grad();
+    Tensor y = call(
+        [&](const Tensor& z) {
+          Tensor own = full({2}, 1.), a = z + own;
+          own.mul_(5.);
+          return sigmoid(a * v);
+        },
+        x);
+    y.mul_(2.);
+    sum(y).backward();
+    const Tensor s = sigmoid((x + 1) * w * 2).detach();
+    CHECK(allclose(w.grad(), 4 * (x + 1).detach() * s * (1 - s)));
+  };
+  check(direct);
+  check(nested);
+}
+
 TEST_CASE("checkpoint() within checkpoint(), up to 255 deep", "[checkpoint]") {
   using F = std::function<Tensor(const Tensor&, int)>;
   const F nest = [&](const Tensor& x, int depth) {

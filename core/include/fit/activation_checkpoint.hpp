@@ -15,8 +15,11 @@ namespace fit {
 /// value has the same bits as f(x), and so have the gradients of tensors that only f uses. Gradients of tensors that
 /// are also used elsewhere are summed in another order. Gradients can be differentiated again. Each call of f must
 /// compute the same result from the same tensors. f is kept until backward() ends, and captured references must live as
-/// long. While nothing is recorded, the result is f(x). backward() throws Error if a tensor that f uses was changed in
-/// between, or if f draws other random numbers than before.
+/// long. While nothing is recorded, the result is f(x).
+///
+/// backward() throws Error if f draws other random numbers than before, or if x or another tensor that f uses was
+/// changed in place in between. It checks the tensors from outside that the recorded operations of f read. It does not
+/// check a constant that f reads only in operations that are not recorded: c in z * (c + 1), if c requires no gradient.
 Tensor checkpoint(std::function<Tensor(const Tensor&)> f, const Tensor& x);
 
 }  // namespace fit
