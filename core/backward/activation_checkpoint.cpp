@@ -37,12 +37,18 @@ class Tape final : public detail::DrawTape {
       draws_.push_back({&g, g.seed(), g.next_call()});
       return draws_.back().call;
     }
-    if (at_ == draws_.size() || draws_[at_].generator != &g || draws_[at_].seed != g.seed())
-      check::fail(op, "f drew other random numbers when it was computed again: it must do the same each time");
+    if (at_ == draws_.size() || draws_[at_].generator != &g || draws_[at_].seed != g.seed()) fail();
     return draws_[at_++].call;
+  }
+  // After a call of f in read mode.
+  void check_end() const {
+    if (at_ != draws_.size()) fail();
   }
 
  private:
+  [[noreturn]] static void fail() {
+    check::fail(op, "f drew other random numbers when it was computed again: it must do the same each time");
+  }
   struct Draw {
     Generator* generator;
     std::uint64_t seed, call;
@@ -114,7 +120,9 @@ struct Checkpoint {
     const detail::Scoped drawing(detail::draw_tape, tape.start(mode));
     const detail::Scoped first_rows(batch_rows, rows);
     const detail::Scoped reading(detail::read_log, mode == Tape::Mode::write ? &used : nullptr);
-    return f(x);
+    Tensor y = f(x);
+    if (mode == Tape::Mode::read) tape.check_end();
+    return y;
   }
 
   void find_entries(const Tensor& y, std::uint64_t begin) {

@@ -130,6 +130,10 @@ TEST_CASE("checkpoint() tells what it can't compute again", "[checkpoint]") {
   int calls = 0;
   const Tensor other = sum(checkpoint([&](const Tensor& z) { return ++calls == 1 ? exp(z) : exp(z + rand({3})); }, x));
   CHECK_THROWS_WITH(other.backward(), Contains("[checkpoint] f drew other random numbers"));
+  bool drops = true;
+  const Tensor fewer = sum(checkpoint([&](const Tensor& z) { return drops ? dropout(z, 0.5) : z * 1; }, x));
+  drops = false;
+  CHECK_THROWS_WITH(fewer.backward(), Contains("[checkpoint] f drew other random numbers"));
   const Tensor third = sum(checkpoint([&](const Tensor& z) { return ++calls == 3 ? exp(z) : exp(z.detach()); }, x));
   CHECK_THROWS_WITH(third.backward(), Contains("[checkpoint] f gave something else"));
   CHECK_THROWS_WITH(checkpoint(nullptr, x), Contains("f is empty"));
