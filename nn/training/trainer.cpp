@@ -12,6 +12,7 @@
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
 #include "fit/plot.hpp"
+#include "layers/buffers.hpp"
 #include "optim/grad_norm.hpp"
 #include "optim/named.hpp"
 #include "tensor/check.hpp"
@@ -98,10 +99,10 @@ TrainerResult Trainer::run() {
   try {
     train(bar, result);
   } catch (const dist::AgreedError&) {
-    save_after_error(bar);
+    after_error(bar, true);
     throw;
   } catch (...) {
-    if (!parallel_) save_after_error(bar);  // saving needs all ranks
+    after_error(bar, !parallel_);  // saving needs all ranks
     throw;
   }
   save_last();
@@ -167,6 +168,7 @@ void Trainer::begin() {
   restore();
   check_folder();
   saved_ = steady_seconds();
+  buffers_ = std::make_shared<nn::SavedBuffers>(model_);
   note_place();
   if (writes()) {
     metrics_ = MetricsLog(path("metrics.jsonl"), checkpoint_.step > 0 ? checkpoint_.step : -1);
@@ -236,7 +238,7 @@ void Trainer::step(double loss) {
   if (step_schedule_) step_schedule_();
   row_["step"] = static_cast<double>(++checkpoint_.step);
   note_place();
-  if (after_step_) after_step_();
+  if (after_step_) after_step_(), note_place();
 }
 
 void Trainer::validate() {

@@ -7,6 +7,7 @@
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
 #include "fit/trainer.hpp"
+#include "layers/buffers.hpp"
 #include "optim/grad_norm.hpp"
 #include "optim/named.hpp"
 
@@ -80,6 +81,14 @@ void Trainer::save(const char* name) {
     if (!optim::all_finite(value.detach()))
       dist::fail_alike("Trainer", "the parameter ", parameter, " is not finite after step ", checkpoint_.step,
                        ": the learning rate may be too high; ", path(name), " was not written");
+  std::string nan;
+  for (const auto& [buffer, value] : model_.named_buffers())
+    if (is_floating(value.dtype()) && !optim::all_finite(value) && any(isnan(value)).item<bool>()) nan = buffer;
+  double has_nan = !nan.empty();
+  dist::broadcast(has_nan, world_);  // each rank has its own buffers, rank 0 saves
+  if (has_nan != 0)
+    dist::fail_alike("Trainer", "the buffer ", nan, " holds NaN after step ", checkpoint_.step,
+                     ": look for NaN in the inputs of its layer; ", path(name), " was not written");
   if (writes() && name == std::string(last_name) && fs::exists(path(last_name))) {
     if (!last_is_ours_)
       fs::rename(path(last_name), path(earlier_name));
@@ -104,12 +113,15 @@ bool Trainer::save_due() const {
 void Trainer::note_place() {
   const Generator& g = default_generator();
   place_ = {loader_.state_dict(), g.seed(), g.calls(), true};
+  buffers_->update();
 }
 
-// Resets the loader and the generator to the last complete step first. So the resumed training repeats the failed step
-// with the same batches and random numbers.
-void Trainer::save_after_error(ProgressBar& bar) noexcept try {
-  if (options_.out().empty() || !place_.whole || checkpoint_.step == 0 || saved_step_ == checkpoint_.step) return;
+// Resets the buffers, the loader and the generator to the last complete step first. So the resumed training repeats the
+// failed step with the same batches and random numbers.
+void Trainer::after_error(ProgressBar& bar, bool saves) noexcept try {
+  if (place_.whole) buffers_->restore();
+  if (!saves || options_.out().empty() || !place_.whole || checkpoint_.step == 0 || saved_step_ == checkpoint_.step)
+    return;
   loader_.load_state_dict(place_.loader);
   default_generator().set_state(place_.seed, place_.calls);
   save_last();

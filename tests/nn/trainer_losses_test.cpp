@@ -59,6 +59,58 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("trainer: a step that fails leaves no trace in running statistics, and NaN in them is not saved") {
+  const Directory d;
+  struct Run {
+    StateDict state;
+    std::string error;
+  };
+  // With `bad`, the loss of this step is NaN, or throws.
+  const auto run = [&](const TrainerOptions& options, int bad, bool nan) {
+    manual_seed(1);
+    nn::Sequential model(nn::Linear(3, 4), nn::BatchNorm(4), nn::Linear(4, 1));
+    optim::SGD optimizer(model.named_parameters(), 0.01);
+    data::DataLoader loader(data::TensorDataset({randn({40, 3}), randn({40, 1})}),
+                            data::LoaderOptions().batch_size(8).shuffle());
+    int step = 0;
+    const auto loss = [&](const data::Batch& b) {
+      const bool fails = ++step == bad;
+      const Tensor y = model(fails && nan ? b[0] * NAN : b[0]);
+      if (fails && !nan) throw std::runtime_error("no disk");
+      return nn::mse_loss(y, b[1]);
+    };
+    Trainer trainer(model, optimizer, loader, loss, options);
+    Run end;
+    try {
+      trainer.run();
+    } catch (const std::exception& e) {
+      end.error = e.what();
+    }
+    end.state = copied(model);
+    return end;
+  };
+  const Run whole = run(quiet(9), 0, false), four = run(quiet(4), 0, false);
+  for (const bool nan : {false, true}) {
+    const Directory out;
+    const Run broken = run(quiet(9, out.path.string()), 5, nan);
+    CHECK_THAT(broken.error, Contains(nan ? "nan in step 5" : "no disk"));
+    CHECK(same_state(broken.state, four.state));
+    CHECK(same_state(run(quiet(9, out.path.string()).resume(true), 0, false).state, whole.state));
+  }
+
+  nn::Sequential model(nn::Linear(3, 4), nn::BatchNorm(4), nn::Linear(4, 1));
+  optim::SGD optimizer(model.named_parameters(), 0.01);
+  data::DataLoader loader(data::TensorDataset({randn({40, 3}), randn({40, 1})}), 8);
+  Trainer trainer(
+      model, optimizer, loader, [&](const data::Batch& b) { return nn::mse_loss(model(b[0]), b[1]); },
+      quiet(3, d.path.string()).save_every(1));
+  trainer.after_step([&] {
+    if (trainer.checkpoint().step == 2) model.layer<nn::BatchNorm>("1").running_var[{2}] = NAN;
+  });
+  CHECK_THROWS_WITH(trainer.run(), Contains("the buffer 1.running_var holds NaN after step 2"));
+  CHECK(step_in(d.file("last.safetensors")) == 1);
+}
+
 TEST_CASE("trainer: where a step was cut in two, nothing is saved") {
   const Directory d;
   TrainerOptions options = quiet(9, d.path.string());

@@ -20,6 +20,10 @@
 #include "fit/state_dict.hpp"
 #include "fit/training_page.hpp"
 
+namespace fit::nn {
+class SavedBuffers;
+}
+
 /// A training loop, and its components, which a custom loop can use, too.
 ///
 ///     const auto loss = [&](const data::Batch& b) { return nn::cross_entropy(model(b[0]), b[1]); };
@@ -159,10 +163,10 @@ struct TrainerResult {
 /// progress. Ctrl-C on any rank ends all ranks after the same step.
 class Trainer {
  public:
-  /// `loss` returns a batch's loss, one number. If a loss or gradient is not finite, throws Error before the model or
-  /// the optimiser changes. The Error names the step, and the parameter, or the field and row of the batch with NaN. A
-  /// model with numbers that are not finite is never saved. Throws Error for options out of range. The gradients of a
-  /// StepInBackward are not checked.
+  /// `loss` returns a batch's loss, one number. If a loss or gradient is not finite, throws Error before the
+  /// parameters or the optimiser change; buffers are set back. The Error names the step, and the parameter, or the
+  /// field and row of the batch with NaN. A model is never saved with a parameter that is not finite, or with NaN in a
+  /// buffer. Throws Error for options out of range. The gradients of a StepInBackward are not checked.
   Trainer(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader& loader,
           std::function<Tensor(const data::Batch&)> loss, TrainerOptions options = {});
 
@@ -232,7 +236,7 @@ class Trainer {
   void look();
   void save(const char* name);
   void save_last();
-  void save_after_error(ProgressBar& bar) noexcept;
+  void after_error(ProgressBar& bar, bool saves) noexcept;
   void check_folder();
   void warn_without_gradient(ProgressBar& bar, TrainerResult& result) const;
   std::string cause_in(const data::Batch& batch) const;
@@ -261,9 +265,10 @@ class Trainer {
   detail::Owned<dist::DataParallel> parallel_;  // null in a world of one
   bool interrupted_ = false;                    // any of the ranks
   bool restored_ = false;
-  bool last_is_ours_ = false;  // out/last.safetensors is of this training
-  bool save_due_ = false;      // save_minutes have passed
-  double saved_ = 0;           // seconds of the clock
+  bool last_is_ours_ = false;                  // out/last.safetensors is of this training
+  bool save_due_ = false;                      // save_minutes have passed
+  double saved_ = 0;                           // seconds of the clock
+  std::shared_ptr<nn::SavedBuffers> buffers_;  // of the model, after the last complete step
   /// The loader and the generator after the last complete step.
   struct Place {
     StateDict loader;
