@@ -17,6 +17,8 @@ namespace {
 
 constexpr const char* op = "checkpoint";
 
+thread_local bool again = false;
+
 using detail::Node;
 
 // The keys of the random numbers drawn by f.
@@ -119,6 +121,7 @@ struct Checkpoint {
   Tensor compute(Tape::Mode mode) {
     const detail::Scoped drawing(detail::draw_tape, tape.start(mode));
     const detail::Scoped first_rows(batch_rows, rows);
+    const detail::Scoped repeating(again, again || mode == Tape::Mode::read);
     const detail::Scoped reading(detail::read_log, mode == Tape::Mode::write ? &used : nullptr);
     Tensor y = f(x);
     if (mode == Tape::Mode::read) tape.check_end();
@@ -176,6 +179,8 @@ struct Checkpoint {
 };
 
 }  // namespace
+
+bool detail::computing_again() noexcept { return again; }
 
 Tensor checkpoint(std::function<Tensor(const Tensor&)> f, const Tensor& x) {
   check::defined(op, "x", x);

@@ -42,4 +42,13 @@ class SavedBuffers {
   std::vector<Copy> copies_;
 };
 
+/// A guard: sets the buffers of a model back.
+class KeptBuffers : public SavedBuffers {
+ public:
+  using SavedBuffers::SavedBuffers;
+  ~KeptBuffers() { restore(); }
+  KeptBuffers(const KeptBuffers&) = delete;
+  KeptBuffers& operator=(const KeptBuffers&) = delete;
+};
+
 }  // namespace fit::nn

@@ -11,6 +11,7 @@
 #include "attention/attend.hpp"
 #include "fit/random.hpp"
 #include "graph/node.hpp"
+#include "layers/buffers.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -230,6 +231,7 @@ Diagnosis diagnose(const Layer& model, const std::function<Tensor()>& loss, cons
   constexpr const char* op = "diagnose";
   if (!loss) check::fail(op, "the loss is empty: it must be a function");
   const fit::detail::Scoped keep(default_generator());
+  const KeptBuffers buffers(model);
   const EnableGrad on;
   Diagnosis all;
   StateDict trained;

@@ -9,6 +9,7 @@
 
 #include "fit/random.hpp"
 #include "graph/node.hpp"
+#include "layers/buffers.hpp"
 #include "layers/list.hpp"
 #include "tensor/check.hpp"
 
@@ -174,6 +175,7 @@ ModelSummary detail::summary_of_call(const Layer& model, const std::function<Ten
   count_parameters(model, all);
 
   const fit::detail::Scoped keep(default_generator());
+  const KeptBuffers buffers(model);
   const EnableGrad on;
   Calls calls;
   const Tensor result = within(model, call);

@@ -44,6 +44,24 @@ nn::Diagnosis diagnosis(const Net& net, const Tensor& x = rand({6, 4})) {
 
 }  // namespace
 
+TEST_CASE("diagnose() and summary() leave running statistics as they were", "[diagnose]") {
+  nn::Sequential net(nn::Linear(4, 3), nn::BatchNorm(3));
+  const Tensor x = rand({6, 4});
+  net(x);
+  const auto& norm = net.layer<nn::BatchNorm>("1");
+  const Tensor mean_before = norm.running_mean.clone(), var_before = norm.running_var.clone();
+  const auto check = [&] {
+    CHECK(same_bits(norm.running_mean, mean_before));
+    CHECK(same_bits(norm.running_var, var_before));
+  };
+  nn::diagnose(net, [&] { return mean(square(net(x))); });
+  check();
+  nn::summary(net, x);
+  check();
+  CHECK_THROWS(nn::diagnose(net, [&] { return net(x); }));
+  check();
+}
+
 TEST_CASE("a parameter without a gradient is told with the operation that cut it off", "[diagnose]") {
   manual_seed(1);
   const Tensor x = rand({6, 4});

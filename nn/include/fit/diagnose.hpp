@@ -82,8 +82,8 @@ struct Diagnosis {
 std::ostream& operator<<(std::ostream& out, const Diagnosis& diagnosis);
 
 /// Calls `loss`, computes the gradients of the model's parameters, and reports issues. `loss` calls the model and
-/// returns a tensor of one element. Gradients, the default generator and the mode of the layers are then as before. All
-/// results of the call are kept until the end, so diagnose() needs more memory than a step.
+/// returns a tensor of one element. Gradients, buffers, the default generator and the mode of the layers are then as
+/// before. All results of the call are kept until the end, so diagnose() needs more memory than a step.
 ///
 /// - For a parameter without a gradient, it reports the operation where the path to the loss was cut: the first one
 ///   under NoGrad or after a detach(). If there is none, it reports the last operation that depends on the parameter.

@@ -59,8 +59,8 @@ ModelSummary summary_of_call(const Layer& model, const std::function<Tensor()>& 
 }
 
 /// Calls model(inputs...), or a function without arguments that calls the model and returns a tensor. The call builds
-/// the graph, also under NoGrad. Gradients, the default generator and the mode of the layers are then as before. Calls
-/// on other threads are not observed. Passes on exceptions of the call.
+/// the graph, also under NoGrad. Gradients, buffers, the default generator and the mode of the layers are then as
+/// before. Calls on other threads are not observed. Passes on exceptions of the call.
 template <class Model, class... Inputs>
 ModelSummary summary(const Model& model, const Inputs&... inputs) {
   static_assert(std::is_base_of_v<Layer, Model>, "the model is a layer");
