@@ -238,7 +238,7 @@ DataLoader::Iterator DataLoader::begin() {
                 "a loop over this loader has not ended, and another one begins: they would share its "
                 "place; make a second loader (they may share the dataset)");
   workers_.reset();
-  const bool another = !resumed_ && done_ > 0;
+  const bool another = !resumed_ && begun_;
   std::vector<std::int64_t> order = order_of(seed_, epoch_ + another);
   const Rollback same_place([this, epoch = epoch_, done = done_, resumed = resumed_, before = order_]() mutable {
     epoch_ = epoch, done_ = done, resumed_ = resumed;
@@ -248,7 +248,9 @@ DataLoader::Iterator DataLoader::begin() {
   order_ = std::move(order);
   const auto loop = std::make_shared<Loop>();
   running_ = loop;
-  return Iterator(this, loop);
+  Iterator first(this, loop);
+  begun_ = true;
+  return first;
 }
 
 bool DataLoader::next(Batch& batch) {

@@ -118,8 +118,15 @@ void Trainer::train(ProgressBar& bar, TrainerResult& result) {
   double loss = 0;
   std::int64_t batches = 0, tokens = 0;  // of the current step
   std::int64_t tokens_since = 0;         // since the last row of the metrics
-  while (batches > 0 || !over())         // a started step is completed, also across epochs
+  constexpr int max_empty = 100;
+  int empty = 0;                    // the last epochs, without batches
+  while (batches > 0 || !over()) {  // a started step is completed, also across epochs
+    if (empty == max_empty)
+      dist::fail_alike("Trainer", "the loader gave no batch in ", max_empty, " epochs, in step ", checkpoint_.step + 1,
+                       ": its sampler must give examples");
+    ++empty;
     for (const Batch& batch : loader_) {
+      empty = 0;
       if (batches == 0) optimizer_.zero_grad(), row_.clear();
       loss += backward(batch, batches);
       tokens += tokens_(batch);
@@ -145,6 +152,7 @@ void Trainer::train(ProgressBar& bar, TrainerResult& result) {
       if (over()) break;
       if (save_due_ || due(options_.save_every() > 0 ? options_.save_every() : validate_every_)) save_last();
     }
+  }
 }
 
 // Starts a new training, or resumes the saved one.

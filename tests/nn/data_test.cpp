@@ -143,6 +143,22 @@ TEST_CASE("data: a loop that is left early is followed by a new epoch", "[data]"
   }
 }
 
+TEST_CASE("data: an epoch for which the sampler draws nothing is followed by another draw", "[data]") {
+  int draws = 0;
+  const data::Sampler every_third = [&](Generator&, std::int64_t) {
+    return ++draws % 3 == 1 ? std::vector<std::int64_t>{1, 2} : std::vector<std::int64_t>{};
+  };
+  DataLoader loader(TensorDataset({arange(4)}), data::LoaderOptions().batch_size(2).sampler(every_third));
+  draws = 0;
+  std::vector<int> batches;
+  for (int epoch = 0; epoch < 4; ++epoch) {
+    batches.push_back(0);
+    for (const Batch& b : loader) batches.back() += static_cast<int>(b.size());
+    CHECK(loader.epoch() == epoch);
+  }
+  CHECK(batches == std::vector<int>{1, 0, 0, 1});
+}
+
 TEST_CASE("data: a position can be saved and restored in the middle of an epoch", "[data]") {
   for (const int prefetch : {0, 2})
     for (const int stop : {0, 3, 6}) {  // before, within and after the epoch

@@ -124,6 +124,21 @@ TEST_CASE("trainer: where a step was cut in two, nothing is saved") {
   CHECK(step_in(d.file("last.safetensors")) == 3);
 }
 
+TEST_CASE("trainer: epochs without batches are passed over, and end a training if no others come") {
+  SmallTraining t;
+  std::int64_t epochs = 0;
+  bool none = false;
+  const data::Sampler sampler = [&](Generator&, std::int64_t) {
+    return !none && ++epochs % 10 < 2 ? std::vector<std::int64_t>{0, 1} : std::vector<std::int64_t>{};
+  };
+  data::DataLoader loader(small_data(), data::LoaderOptions().batch_size(2).sampler(sampler));
+  const auto loss = [&](const data::Batch& b) { return t.loss(b); };
+  CHECK(Trainer(*t.model, *t.optimizer, loader, loss, quiet(5)).run().step == 5);
+  none = true;
+  Trainer trainer(*t.model, *t.optimizer, loader, loss, quiet(5));
+  CHECK_THROWS_WITH(trainer.run(), Contains("the loader gave no batch in 100 epochs, in step 1: its sampler"));
+}
+
 TEST_CASE("trainer: it saves by time, and keeps what last.safetensors was before") {
   const Directory d;
   TrainerOptions options = quiet(5, d.path.string());

@@ -245,8 +245,8 @@ class DataLoader {
   LoaderOptions options_;
   std::uint64_t seed_;
   int rank_ = 0, ranks_ = 1;
-  std::int64_t epoch_ = 0, done_ = 0;  // batches handed out in this epoch
-  bool resumed_ = false;
+  std::int64_t epoch_ = 0, done_ = 0;     // batches handed out in this epoch
+  bool resumed_ = false, begun_ = false;  // begun_: a loop has begun
   std::weak_ptr<Loop> running_;
   std::vector<std::int64_t> order_;
   detail::Owned<Workers> workers_;
