@@ -49,13 +49,22 @@ void warn_before_optimizer(const char* op) {
 
 }  // namespace
 
-void Schedule::step() {
-  if (position_ >= 0 && !optimizer_.has_stepped()) warn_before_optimizer(op_);
+std::vector<double> Schedule::next_rates() const {
   std::vector<double> rates;
   for (std::size_t g = 0; g < base_.size(); ++g) {
     const double lr = formula_({g, position_ + 1, optimizer_.lr(g), base_[g]});
     rates.push_back(lr < 0 ? 0 : lr);
   }
+  return rates;
+}
+
+void Schedule::check_step() const {
+  if (formula_) next_rates();
+}
+
+void Schedule::step() {
+  if (position_ >= 0 && !optimizer_.has_stepped()) warn_before_optimizer(op_);
+  const std::vector<double> rates = next_rates();
   for (std::size_t g = 0; g < base_.size(); ++g) optimizer_.set_lr(g, rates[g]);
   // Set last, so that a constructor that throws does not set the base rates of later schedules.
   if (optimizer_.initial_lrs_.size() < base_.size()) optimizer_.initial_lrs_ = base_;
@@ -165,6 +174,12 @@ void SequentialLR::step() {
   count_step();
 }
 
+void SequentialLR::check_step() const {
+  const auto reached = std::upper_bound(milestones_.begin(), milestones_.end(), position() + 1);
+  if (reached == milestones_.begin() || reached[-1] != position() + 1)  // otherwise one starts again
+    inner()[reached - milestones_.begin()]->check_step();
+}
+
 ChainedScheduler::ChainedScheduler(Optimizer& optimizer, List schedules)
     : Schedule("ChainedScheduler", optimizer, std::move(schedules)) {
   if (inner().empty()) check::fail("ChainedScheduler", "there are no schedules to chain");
@@ -175,6 +190,10 @@ void ChainedScheduler::step() {
   const Rollback together([this, before = snapshot()] { restore(before); });
   for (const auto& s : inner()) s->step();
   count_step();
+}
+
+void ChainedScheduler::check_step() const {
+  for (const auto& s : inner()) s->check_step();
 }
 
 }  // namespace fit::optim

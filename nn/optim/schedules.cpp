@@ -178,7 +178,9 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, double max_lr, std::int64_t total_s
   check_share(op, "max_momentum", options.max_momentum());
   if (options.cycle_momentum()) check_momentum();
   start([=](const At& a) {
-    if (a.t > total_) check::fail(op, "step ", a.t, " is past total_steps, ", total_);
+    if (a.t > total_)
+      check::fail(op, "step ", a.t, " is past total_steps, ", total_,
+                  ": give the schedule the number of steps of the training");
     const double first = max_lr / options_.div_factor();
     return at(a.t, first, max_lr, first / options_.final_div_factor());
   });

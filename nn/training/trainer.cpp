@@ -241,6 +241,7 @@ void Trainer::step(double loss) {
   }
   if (page_ && options_.histograms_every() > 0 && next % options_.histograms_every() == 0)
     page_->histograms(next, model_.named_parameters());
+  if (check_schedule_) check_schedule_();
   place_.whole = false;
   optimizer_.step();
   if (step_schedule_) step_schedule_();

@@ -34,6 +34,16 @@ struct Wine : nn::UnaryLayer {
   nn::Linear out{3, 1}, spare{3, 1}, frozen{2, 2};
 };
 
+// A schedule of one's own, whose fifth step fails.
+struct FourSteps {
+  void step() {
+    if (++steps > 4) throw Error("no rate");
+  }
+  StateDict state_dict() const { return {{"steps", full({}, steps, int64)}}; }
+  void load_state_dict(const StateDict& state) { steps = state[0].second.item<std::int64_t>(); }
+  std::int64_t steps = 0;
+};
+
 }  // namespace
 
 TEST_CASE(
@@ -116,12 +126,49 @@ TEST_CASE("trainer: where a step was cut in two, nothing is saved") {
   TrainerOptions options = quiet(9, d.path.string());
   options.save_every(3);
   SmallTraining t;
-  optim::OneCycleLR schedule(*t.optimizer, 0.1, 4);
   Trainer trainer(
       *t.model, *t.optimizer, t.loader, [&](const data::Batch& b) { return t.loss(b); }, options);
+  FourSteps schedule;
   trainer.schedule(schedule);
-  CHECK_THROWS_WITH(trainer.run(), Contains("is past total_steps"));  // when the optimiser has made step 5
+  CHECK_THROWS_WITH(trainer.run(), "no rate");  // when the optimiser has made step 5
   CHECK(step_in(d.file("last.safetensors")) == 3);
+}
+
+TEST_CASE("trainer: a schedule that is too short ends it before the step, and one goes on with a longer one") {
+  const Directory d;
+  TrainerOptions options = quiet(9, d.path.string());
+  const auto run = [&](auto&& schedule_of, const TrainerOptions& o) {
+    SmallTraining t;
+    const auto schedule = schedule_of(*t.optimizer);
+    Trainer trainer(
+        *t.model, *t.optimizer, t.loader, [&](const data::Batch& b) { return t.loss(b); }, o);
+    trainer.schedule(*schedule);
+    std::string error;
+    try {
+      trainer.run();
+    } catch (const Error& e) {
+      error = e.what();
+    }
+    return std::pair(error, copied(*t.model));
+  };
+  const auto cycle = [](std::int64_t steps) {
+    return [steps](optim::Optimizer& o) { return std::make_unique<optim::OneCycleLR>(o, 0.1, steps); };
+  };
+  const auto [error, state] = run(cycle(4), options);
+  CHECK_THAT(error, Contains("step 5 is past total_steps, 4: give the schedule the number of steps of the training"));
+  CHECK(step_in(d.file("last.safetensors")) == 4);
+  CHECK(same_state(state, run(cycle(4), quiet(4)).second));
+  const auto chained = [&](optim::Optimizer& o) {
+    const auto sequence = std::make_shared<optim::SequentialLR>(
+        o,
+        std::vector<std::shared_ptr<optim::Schedule>>{std::make_shared<optim::LinearLR>(o),
+                                                      std::make_shared<optim::OneCycleLR>(o, 0.1, 2)},
+        std::vector<std::int64_t>{2});
+    return std::make_unique<optim::ChainedScheduler>(o, std::vector<std::shared_ptr<optim::Schedule>>{sequence});
+  };
+  const Directory other;
+  CHECK_THAT(run(chained, quiet(9, other.path.string())).first, Contains("step 3 is past total_steps, 2"));
+  CHECK(step_in(other.file("last.safetensors")) == 4);
 }
 
 TEST_CASE("trainer: epochs without batches are passed over, and end a training if no others come") {

@@ -29,6 +29,9 @@ class Schedule {
 
   /// Moves to the next position and sets the rates. Throws Error, and changes nothing, after the end of the schedule.
   virtual void step();
+  /// Throws the Error that step() would throw, and changes nothing. A class that overrides step() overrides it, too, if
+  /// its step() may throw.
+  virtual void check_step() const;
   /// The number of calls of step() (PyTorch: last_epoch).
   std::int64_t position() const { return position_; }
 
@@ -75,6 +78,8 @@ class Schedule {
 
  private:
   friend class SequentialLR;  // restarts the inner schedules
+  /// The rates of the next position.
+  std::vector<double> next_rates() const;
   /// Calls f(schedule, prefix of its names) for this schedule and the inner ones.
   template <class Self, class F>
   static void each(Self& self, const F& f, const std::string& prefix = {});
@@ -212,6 +217,7 @@ class SequentialLR final : public Schedule {
  public:
   SequentialLR(Optimizer& optimizer, List schedules, std::vector<std::int64_t> milestones);
   void step() override;
+  void check_step() const override;
 
  private:
   std::vector<std::int64_t> milestones_;
@@ -222,6 +228,7 @@ class ChainedScheduler final : public Schedule {
  public:
   ChainedScheduler(Optimizer& optimizer, List schedules);
   void step() override;
+  void check_step() const override;
 };
 
 /// The options of ReduceLROnPlateau.

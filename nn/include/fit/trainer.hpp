@@ -23,6 +23,9 @@
 namespace fit::nn {
 class SavedBuffers;
 }
+namespace fit::optim {
+class Schedule;
+}
 
 /// A training loop, and its components, which a custom loop can use, too.
 ///
@@ -170,11 +173,15 @@ class Trainer {
   Trainer(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader& loader,
           std::function<Tensor(const data::Batch&)> loss, TrainerOptions options = {});
 
-  /// Sets the schedule. It is stepped after each step of the optimiser, and saved.
+  /// Sets the schedule. It is stepped after each step of the optimiser, and saved. An optim::Schedule throws its Error
+  /// before the optimiser's step: the model is then as the step before has left it.
   template <class Schedule>
   Trainer& schedule(Schedule& schedule) {
     checkpoint_.add("schedule", schedule);
     step_schedule_ = [&schedule] { schedule.step(); };
+    check_schedule_ = nullptr;
+    if constexpr (std::is_base_of_v<optim::Schedule, Schedule>)
+      check_schedule_ = [&schedule] { schedule.check_step(); };
     return *this;
   }
   /// `validate` returns a number that should fall. It is called every `every` steps and after the last step, under
@@ -253,7 +260,7 @@ class Trainer {
   data::DataLoader& loader_;
   std::function<Tensor(const data::Batch&)> loss_;
   TrainerOptions options_;
-  std::function<void()> step_schedule_;
+  std::function<void()> step_schedule_, check_schedule_;
   std::function<void()> after_step_;
   std::function<double()> validate_;
   std::function<std::int64_t(const data::Batch&)> tokens_;
