@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "common/clock.hpp"
-#include "common/rollback.hpp"
 #include "dist/agree.hpp"
 #include "fit/autocast.hpp"
 #include "fit/graph.hpp"
@@ -30,6 +29,23 @@ MetricsLog::Row for_page(MetricsLog::Row row, std::int64_t tokens) {
   row["tokens"] = static_cast<double>(tokens);
   return row;
 }
+
+// A guard: puts the model in evaluation, and then gives each layer its mode back.
+class Evaluation {
+ public:
+  explicit Evaluation(nn::Layer& model) {
+    model.apply([this](nn::Layer& layer) { modes_.emplace_back(&layer, layer.training()); });
+    model.eval();
+  }
+  ~Evaluation() {  // sublayers after the layer that has them, as train() sets them, too
+    for (auto layer = modes_.rbegin(); layer != modes_.rend(); ++layer) layer->first->train(layer->second);
+  }
+  Evaluation(const Evaluation&) = delete;
+  Evaluation& operator=(const Evaluation&) = delete;
+
+ private:
+  std::vector<std::pair<nn::Layer*, bool>> modes_;
+};
 
 }  // namespace
 
@@ -252,15 +268,13 @@ void Trainer::step(double loss) {
 
 void Trainer::validate() {
   const NoGrad no_grad;
-  model_.eval();
-  const Rollback train([this] { model_.train(); });
   double value;
   {
+    const Evaluation evaluation(model_);
     const Autocast precision(options_.autocast());
     value = validate_();
   }
   dist::broadcast(value, world_);
-  model_.train();
   row_["validation"] = value;
   if (early_.update(value)) save("best.safetensors");
 }
@@ -269,10 +283,10 @@ void Trainer::look() {
   if (!page_) return;
   constexpr std::size_t max_bytes = std::size_t{64} << 20;
   const NoGrad no_grad;
-  model_.eval();
-  const Rollback train([this] { model_.train(); });
-  recording_.append(look_(checkpoint_.step));
-  model_.train();
+  {
+    const Evaluation evaluation(model_);
+    recording_.append(look_(checkpoint_.step));
+  }
   while (recording_.bytes() > max_bytes && look_every_ <= options_.steps()) recording_.keep_every(look_every_ *= 2);
   recording_.title = options_.title();
   page_->heads(recording_);

@@ -399,6 +399,29 @@ TEST_CASE("trainer: a validation that throws leaves the model in training", "[tr
   CHECK(t.model->training());
 }
 
+TEST_CASE("trainer: after a validation, each layer has its mode back", "[trainer]") {
+  Trained t(quiet(4));
+  bool evaluated = true;
+  t.model->dropout.eval();
+  t.trainer
+      .validation(
+          [&] {
+            evaluated = evaluated && !t.model->training() && !t.model->attention.training();
+            return 1.;
+          },
+          1)
+      .after_step([&] {
+        if (t.trainer.checkpoint().step == 1) CHECK(t.model->dropout.training());  // run() has set it
+        if (t.trainer.checkpoint().step == 2) t.model->dropout.eval();
+        if (t.trainer.checkpoint().step == 4) CHECK_FALSE(t.model->dropout.training());
+      });
+  t.trainer.run();
+  CHECK(evaluated);
+  CHECK(t.model->training());
+  CHECK(t.model->attention.training());
+  CHECK_FALSE(t.model->dropout.training());
+}
+
 TEST_CASE("trainer: arguments out of range are told", "[trainer]") {
   SmallTraining t;
   const auto make = [&](data::DataLoader& loader, const TrainerOptions& options) {

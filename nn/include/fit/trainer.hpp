@@ -185,8 +185,8 @@ class Trainer {
     return *this;
   }
   /// `validate` returns a number that should fall. It is called every `every` steps and after the last step, under
-  /// NoGrad and with the model in evaluation. best.safetensors keeps the best state. Every rank calls it, and the
-  /// number of rank 0 counts.
+  /// NoGrad and with the model in evaluation; each layer then gets its mode back. best.safetensors keeps the best
+  /// state. Every rank calls it, and the number of rank 0 counts.
   Trainer& validation(std::function<double()> validate, std::int64_t every);
   /// The same with the mean loss over a loader's batches, weighted by weight(). The ranks share the batches.
   Trainer& validation(data::DataLoader& loader, std::int64_t every);
@@ -220,9 +220,10 @@ class Trainer {
   /// restore() and run(). Otherwise run() calls restore(). Returns the step to resume from.
   std::int64_t restore();
 
-  /// Trains up to options.steps. Ctrl-C saves, prints how to resume, and returns. An exception in the loop saves the
-  /// state after the last complete step, and leaves run(); with several ranks, only if all throw it. Throws Error for
-  /// patience without a validation, and if the folder holds a longer training and resume is not set.
+  /// Puts the model and all its sublayers in training, and trains up to options.steps. To keep a sublayer in
+  /// evaluation, call its eval() in the loss. Ctrl-C saves, prints how to resume, and returns. An exception in the loop
+  /// saves the state after the last complete step, and leaves run(); with several ranks, only if all throw it. Throws
+  /// Error for patience without a validation, and if the folder holds a longer training and resume is not set.
   TrainerResult run();
 
  private:
