@@ -143,8 +143,10 @@ AttentionMasks MultiHeadAttention::append_keys(Tensor& k, Tensor& v, const Atten
   masks.causal(given.causal() || options_.causal());
   const std::int64_t more = options_.add_bias_kv() + options_.add_zero_attn(), keys = k.size(1);
   if (more == 0) return masks;
-  if (masks.alibi().defined())
-    check::fail(multi_head, "alibi is given, and add_bias_kv or add_zero_attn is on: such keys are at no distance");
+  for (const auto& [name, term] :
+       {std::pair("alibi", masks.alibi().defined()), std::pair("score", masks.score().defined())})
+    if (term)
+      check::fail(multi_head, name, " is given, and add_bias_kv or add_zero_attn is on: such keys have no position");
   if (masks.attends().defined()) {
     const Tensor pairs = to_tensor(masks.attends(), k.size(0), num_heads_, queries, keys);
     masks.mask(combine_masks(masks.mask(), pairs)).attends({});

@@ -65,6 +65,8 @@ TEST_CASE("a query that sees no other key attends to the further ones") {
   CHECK(max_difference(sum(weights, -1).detach(), ones({1, 2, 3})) < 1e-6);
   const auto alibi = AttentionMasks().alibi(ones({2}));
   CHECK_THROWS_WITH(attention(x, x, x, alibi), Contains("alibi is given, and add_bias_kv or add_zero_attn is on"));
+  const auto score = AttentionMasks().score([](Score s, At at) { return s + where(at.query == at.key, 100., 0.); });
+  CHECK_THROWS_WITH(attention(x, x, x, score), Contains("score is given, and add_bias_kv or add_zero_attn is on"));
   nn::KVCache cache({{2, 2}}, 1, 3);
   CHECK_THROWS_WITH(attention.forward_next(x, cache[0], 0), Contains("a cache has no place for such keys"));
   CHECK_THAT(attention.str(), Contains("add_bias_kv=true, add_zero_attn=true"));

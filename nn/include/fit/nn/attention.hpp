@@ -121,7 +121,7 @@ struct MultiHeadAttentionOptions {
   FIT_OPTION(double, temperature) = 1.0;
   FIT_OPTION(std::optional<double>, scale);  ///< The factor of the scores, instead of 1 / (sqrt(d_k) temperature).
   /// Appends a trained key and value, bias_k and bias_v, to which every query attends. The weights have a column for
-  /// them. Not with alibi, and not with a cache.
+  /// them. Not with alibi or score, and not with a cache.
   FIT_OPTION(bool, add_bias_kv) = false;
   /// Appends a key and value of zeros, after those of add_bias_kv; otherwise the same.
   FIT_OPTION(bool, add_zero_attn) = false;
