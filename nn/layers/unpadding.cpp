@@ -12,7 +12,8 @@ std::optional<Unpadding> Unpadding::of(const Tensor& mask, const Shape& sequence
   u.mask_ = mask;
   u.visible_ = ne(mask.detach(), 0).reshape({batch, length, 1});
   u.rows_ = nonzero(u.visible_.reshape({-1})).reshape({-1});
-  if (u.rows_.numel() == 0 || u.rows_.numel() == batch * length) return std::nullopt;
+  if (u.rows_.numel() == batch * length) return std::nullopt;
+  if (u.rows_.numel() == 0) u.rows_ = zeros({1}, int64);  // no token: the first place stands for all
   u.places_ = clamp_min(cumsum(u.visible_.reshape({-1}).to(int64), 0) - 1, 0);
   return u;
 }

@@ -53,7 +53,8 @@ TEST_CASE("padding is left out where the mask is of padding alone", "[unpadding]
   REQUIRE(nn::Unpadding::of(mask, sequences));
   CHECK_FALSE(nn::Unpadding::of(Tensor(), sequences));
   CHECK_FALSE(nn::Unpadding::of(ones({4, 1, 5}, boolean), sequences));
-  CHECK_FALSE(nn::Unpadding::of(zeros({4, 1, 5}, boolean), sequences));
+  CHECK(nn::Unpadding::of(zeros({4, 1, 5}, boolean), sequences));
+  CHECK_FALSE(nn::Unpadding::of(zeros({0, 1, 5}, boolean), {0, 5, 3}));
   CHECK_FALSE(nn::Unpadding::of(ones({4, 5, 5}, boolean), sequences));
   CHECK_FALSE(nn::Unpadding::of(mask, {4, 6, 3}));
   CHECK_FALSE(nn::Unpadding::of(mask, {4, 5}));
@@ -66,6 +67,22 @@ TEST_CASE("padding is left out where the mask is of padding alone", "[unpadding]
   const nn::TransformerEncoder encoder(layer_options(false), 1);
   CHECK_THROWS_WITH(encoder.forward_unpadded(randn({4, 6, 12}), mask), Catch::Contains("mask"));
   CHECK_THROWS_AS(encoder.forward_unpadded(randn({4, 5, 8}), mask), Error);
+}
+
+TEST_CASE("a batch of padding alone gives 0", "[transformer][unpadding]") {
+  manual_seed(1);
+  const Tensor ids = zeros({2, 3}, int64), mask = create_padding_mask(ids);
+  nn::BERT bert(nn::BERTOptions().vocab_size(9).num_layers(1).d_model(8).num_heads(2).max_length(4));
+  for (const bool training : {false, true}) {
+    bert.train(training);
+    CHECK(equal(bert(ids, mask), zeros({2, 3, 8})));
+  }
+  nn::TransformerEncoder encoder(layer_options(true), 2);
+  Tensor x = randn({2, 3, 12}).requires_grad_(true);
+  const Tensor y = encoder.forward_unpadded(x, mask);
+  CHECK(equal(y, zeros({2, 3, 12})));
+  sum(y).backward();
+  CHECK(equal(x.grad(), zeros({2, 3, 12})));
 }
 
 TEST_CASE("a BERT's padding costs nothing and changes nothing", "[unpadding]") {

@@ -28,9 +28,9 @@ inline constexpr ReturnAttention return_attention{};
 class Unpadding {
  public:
   /// For a mask (B, 1, S) or (B, 1, 1, S) of padding, as create_padding_mask() makes it, and sequences of its sizes.
-  /// Nothing if the mask is another one, or masks no token, or all.
+  /// Nothing if the mask is another one, or masks no token.
   static std::optional<Unpadding> of(const Tensor& mask, const Shape& sequences);
-  /// (B, S, C) -> [N, C].
+  /// (B, S, C) -> [N, C]. If there is no token at all, the first place counts as one.
   Tensor remove(const Tensor& x) const;
   /// [N, C] -> (B, S, C). The first token stands for padding: mask it, or zero it.
   Tensor restore(const Tensor& x) const;
