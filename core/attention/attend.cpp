@@ -234,8 +234,19 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
   if (cache) q.x = q.x.to(dtype);
   const auto offered = [&](Tensor y) { return thread_state.observed ? observed_heads("z", contexts(q, a, y)).x : y; };
   Tensor output = Tensor::empty(output_shape(q, a), dtype), weights, lse;
+  if (cache) {
+    cache->keys.before_write(op);
+    cache->values.before_write(op);
+    append(k, cache->keys, cache->length);
+    append(v, cache->values, cache->length);
+    k = {cache->keys, HeadLayout::first, a.kv_heads, a.D, 0};
+    v = {cache->values, HeadLayout::first, a.kv_heads, a.Dv, 0};
+  }
   for (const std::int64_t size : {a.B, a.H, a.Sq, a.Sk, a.D, a.Dv})
-    if (size == 0) return cache ? AttentionResult{output.to(result), {}} : decomposed_attention(q, k, v, a, terms);
+    if (size == 0) {
+      const AttentionResult r = decomposed_attention(q, k, v, a, terms);
+      return {r.output.to(result), r.weights, r.lse};
+    }
   if (thread_state.observed) notify_flops(2 * a.B * a.H * a.pairs() * (a.D + a.Dv));
 
   const TilePlan plan = plan_tiles(visibility(terms.mask, a.causal, a.window, a.Sq, a.Sk), a.B, a.H, terms.attends);
@@ -245,14 +256,6 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
     info = {a.B, a.H, a.Sq, a.Sk, mask, a.causal, a.window, innermost_call()};
   }
   Tensor stats = Tensor::empty({2, a.B, a.H, a.Sq}, wide);
-  if (cache) {
-    cache->keys.before_write(op);
-    cache->values.before_write(op);
-    append(k, cache->keys, cache->length);
-    append(v, cache->values, cache->length);
-    k = {cache->keys, HeadLayout::first, a.kv_heads, a.D, 0};
-    v = {cache->values, HeadLayout::first, a.kv_heads, a.Dv, 0};
-  }
   if (info && edits_attention(*info)) {
     const AttentionResult edited = decomposed_attention(q, k, v, a, terms, &*info);
     return {offered(edited.output.to(result)), edited.weights, edited.lse};

@@ -132,6 +132,20 @@ TEST_CASE("errors of attention name the argument, the shapes and the rule") {
 TEST_CASE("masks are made") {
   CHECK(equal(create_padding_mask(tensor({{5, 7, 0}, {1, 0, 0}})),
               tensor({{{true, true, false}}, {{true, false, false}}})));
+    // All scores are 0, so the output is a mean.
+    const Tensor q = ones({1, 1, 0});
+    values = zeros({1, 1, 4, 2});
+    CHECK(equal(cached_attention(q, q, ones({1, 1, 2}), keys, values, 0, 1), ones({1, 1, 2})));
+    CHECK(equal(values, tensor({{{{1., 1.}, {0., 0.}, {0., 0.}, {0., 0.}}}})));
+    CHECK(equal(cached_attention(q, q, full({1, 1, 2}, 3), keys, values, 1, 1), full({1, 1, 2}, 2)));
+    // Without queries there are no weights, and they have their shape.
+    Tensor some_keys = zeros({1, 1, 4, 2});
+    const AttentionCache cache{some_keys, values, 2};
+    const Tensor none = zeros({1, 0, 2});
+    const auto o = AttentionOptions().cache(&cache).weights(true).lse(true);
+    const AttentionResult r = attend(heads_last(none, 1), heads_last(none, 1), heads_last(none, 1), o);
+    CHECK(r.weights.shape() == Shape{1, 1, 0, 2});
+    CHECK(r.lse.shape() == Shape{1, 1, 0});
   CHECK(equal(create_padding_mask(tensor({{5, 7, 0}}), 7), tensor({{{true, false, true}}})));
   CHECK(create_padding_mask(zeros({0, 3}, int64)).shape() == Shape{0, 1, 3});
   CHECK(equal(create_look_ahead_mask(3), tensor({{{true, false, false}, {true, true, false}, {true, true, true}}})));
