@@ -1,6 +1,7 @@
 #include "fit/nn/lens.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <unordered_map>
@@ -60,8 +61,8 @@ Tensor selection(const std::string& name, const Where& where, const Shape& shape
   return all;
 }
 
-Tensor edited(const Lens::Edit& edit, const std::string& name, const Tensor& x) {
-  const Tensor given = edit.what(name, x);
+Tensor edited(const Lens::Edit& edit, const std::string& name, const Tensor& x, std::size_t call) {
+  const Tensor given = edit.what(name, x, call);
   check::defined(op, "the result of an edit", given);
   const Tensor y = broadcast_to(given.to(x.dtype()), x.shape());
   const Tensor chosen = selection(name, edit.where, x.shape());
@@ -77,16 +78,30 @@ LensEdit zero() {
   return [](const Tensor& x) { return zeros_like(x); };
 }
 
+namespace {
+
+// The value of the same call in another run. The value of a single call serves all calls.
+const Tensor& value_of(const char* op, const LensRun& run, const std::string& name, std::size_t call) {
+  const std::vector<Tensor>& calls = run.calls(name);
+  if (calls.size() == 1) return calls[0];
+  if (call >= calls.size())
+    check::fail(op, "'", name, "' is computed more than ", calls.size(),
+                " times, as in the other run: both runs must make the same calls");
+  return calls[call];
+}
+
+}  // namespace
+
 LensEdit mean_of(const LensRun& run) {
-  return [run](const std::string& name, const Tensor&) {
-    const Tensor x = run[name];
+  return [run](const std::string& name, const Tensor&, std::size_t call) {
+    const Tensor x = value_of("mean_of", run, name, call);
     return x.rank() == 4 ? mean(x, {0, 2}, keepdims) : x.rank() == 3 ? mean(x, {0, 1}, keepdims) : mean(x, 0, keepdims);
   };
 }
 
 LensEdit from(const LensRun& run) {
-  return [run](const std::string& name, const Tensor& x) {
-    const Tensor& other = run[name];
+  return [run](const std::string& name, const Tensor& x, std::size_t call) {
+    const Tensor& other = value_of("from", run, name, call);
     if (other.shape() != x.shape())
       check::fail("from", "'", name, "' is ", x.shape(), " here and ", other.shape(),
                   " in the other run: the shapes must be equal");
@@ -143,6 +158,7 @@ class Watch final : public ValueObserver {
     std::string name;
     bool kept = false;
     std::vector<const Lens::Edit*> edits = {};
+    mutable std::atomic<std::size_t> calls = 0;
   };
 
   // Null if the layer is not one of the model. The values of the model are "out" and so on.
@@ -171,7 +187,8 @@ class Watch final : public ValueObserver {
     if (const Plan* const plan = plan_of(info.call->layer, suffix)) change(*plan, x);
   }
   static void change(const Plan& plan, Tensor& x) {
-    for (const Lens::Edit* const e : plan.edits) x = edited(*e, plan.name, x);
+    const std::size_t call = plan.calls++;
+    for (const Lens::Edit* const e : plan.edits) x = edited(*e, plan.name, x, call);
   }
   template <class F>
   void keep(const Plan* plan, const F& value) {
@@ -192,7 +209,7 @@ class Watch final : public ValueObserver {
   const std::unordered_map<const Layer*, std::string>& layers_;
   const std::vector<Lens::Edit>& edits_;
   const std::vector<std::string>& keep_;
-  mutable std::mutex mutex_;  // guards the members below; a Plan is constant
+  mutable std::mutex mutex_;  // guards the members below; a Plan is constant, except for `calls`
   mutable std::map<std::pair<const Layer*, std::string>, Plan> plans_;
   mutable std::vector<std::string> offered_;
   std::vector<std::pair<std::string, std::vector<Tensor>>> values_;

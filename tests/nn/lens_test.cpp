@@ -305,6 +305,30 @@ TEST_CASE("a patched run equals the blocks called by hand with the other values"
   check_close(ablated["h.1.attn.z"], broadcast_to(mean_z, {2, 4, 7, 4}));
 }
 
+TEST_CASE("an edit from a run takes the value of the same call", "[lens]") {
+  manual_seed(9);
+  nn::TransformerOptions o;
+  o.source_vocab(5).target_vocab(6).max_length(4).num_encoder_layers(1).num_decoder_layers(1).d_model(8).num_heads(2);
+  nn::Transformer model(o);
+  model.eval();
+  const Tensor source = tensor({{1, 2, 3}}), target = tensor({{1, 4, 5}});
+  const auto call = [&] { return model(source, target); };
+  const auto twice = [&] { return call() + call(); };
+  const Lens lens(model);
+  const LensRun run = lens.run(call);
+  REQUIRE(run.calls("dropout.out").size() == 2);  // of the encoder and the decoder
+  CHECK(same_bits(lens.with("dropout.out", nn::from(run)).run(call, {"out"}).output, run.output));
+  const LensRun means = lens.with("dropout.out", nn::mean_of(run)).run(call);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Tensor mean_of_call = mean(run.calls("dropout.out")[i], {0, 1}, keepdims);
+    check_close(means.calls("dropout.out")[i], broadcast_to(mean_of_call, {1, 3, 8}), 1e-6);
+  }
+  CHECK_THROWS_WITH(lens.with("dropout.out", nn::from(run)).run(twice),
+                    Contains("[from] 'dropout.out' is computed more than 2 times, as in the other run"));
+  // The value of a single call serves all.
+  CHECK(same_bits(lens.with("out", nn::from(run)).run(twice).output, run.output + run.output));
+}
+
 TEST_CASE("scores, weights, queries and what comes before the rotation can be edited", "[lens]") {
   nn::GPT gpt = gpt_of(small(Positions::rotary, 2));
   const Tensor ids = some_ids();

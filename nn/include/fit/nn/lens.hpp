@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -62,30 +63,36 @@ class LensRun {
   std::vector<std::pair<std::string, std::vector<Tensor>>> values_;
 };
 
-/// The new value of an edit: a function of the old tensor, or of its name and the tensor. The result is
-/// broadcast to the value's shape.
+/// The new value of an edit: a function of the old tensor, or of its name and the tensor, or of both and the number of
+/// the call in the run, from 0. The result is broadcast to the value's shape.
 class LensEdit {
+  template <class F, class... A>
+  static constexpr bool takes = std::is_invocable_r_v<Tensor, const F&, const A&...>;
+
  public:
-  template <class F, std::enable_if_t<std::is_invocable_r_v<Tensor, const F&, const Tensor&> ||
-                                          std::is_invocable_r_v<Tensor, const F&, const std::string&, const Tensor&>,
+  template <class F, std::enable_if_t<takes<F, Tensor> || takes<F, std::string, Tensor> ||
+                                          takes<F, std::string, Tensor, std::size_t>,
                                       int> = 0>
   LensEdit(F f) {
-    if constexpr (std::is_invocable_r_v<Tensor, const F&, const Tensor&>)
-      f_ = [f = std::move(f)](const std::string&, const Tensor& x) { return f(x); };
+    if constexpr (takes<F, Tensor>)
+      f_ = [f = std::move(f)](const std::string&, const Tensor& x, std::size_t) { return f(x); };
+    else if constexpr (takes<F, std::string, Tensor>)
+      f_ = [f = std::move(f)](const std::string& name, const Tensor& x, std::size_t) { return f(name, x); };
     else
       f_ = std::move(f);
   }
-  Tensor operator()(const std::string& name, const Tensor& x) const { return f_(name, x); }
+  Tensor operator()(const std::string& name, const Tensor& x, std::size_t call = 0) const { return f_(name, x, call); }
 
  private:
-  std::function<Tensor(const std::string&, const Tensor&)> f_;
+  std::function<Tensor(const std::string&, const Tensor&, std::size_t)> f_;
 };
 
 /// 0.
 LensEdit zero();
-/// The mean of the value of the same name in a run, over its batch and positions.
+/// The mean of the value of the same name in a run, over its batch and positions; see from() for several calls.
 LensEdit mean_of(const LensRun& run);
-/// The value of the same name in a run. Its shape must be the same. This is activation patching.
+/// The value of the same name in a run. Its shape must be the same. This is activation patching. If the run has several
+/// calls of a layer, each call gets the value of its number. Throws Error for more calls than the run has.
 LensEdit from(const LensRun& run);
 
 /// Runs a model, keeps values, and edits them. A lens is a constant: with() gives another one. It must not outlive the
