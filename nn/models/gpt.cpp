@@ -202,12 +202,17 @@ GPTOptions without_blocks(GPTOptions o, const ModuleList<SequenceLayer>& blocks)
   return o;
 }
 
+// x holds a number for each position of ids [B, T].
+void check_by_position(const char* name, const Tensor& x, const Tensor& ids) {
+  check::defined("GPT", "ids", ids);
+  check::dtype("GPT", name, x, int64);
+  if (x.shape() != ids.shape() && (ids.rank() != 2 || x.shape() != Shape{ids.size(1)}))
+    check::fail("GPT", name, " is ", x.shape(), ", ids is ", ids.shape(), ": ", name, " must be [T] or [B, T]");
+}
+
 // Checks the positions that a caller gives for ids [B, T].
 void check_positions(const GPTOptions& o, const Tensor& ids, const Tensor& positions) {
-  check::dtype("GPT", "positions", positions, int64);
-  if (positions.shape() != Shape{ids.size(1)} && positions.shape() != ids.shape())
-    check::fail("GPT", "positions is ", positions.shape(), ", ids is ", ids.shape(),
-                ": positions must be [T] or [B, T]");
+  check_by_position("positions", positions, ids);
   for (const std::int64_t p : positions.data<std::int64_t>())
     if (p < 0 || p >= o.context_length())
       check::fail("GPT", "a position is ", p, ": it must be in 0 … context_length - 1, ", o.context_length() - 1);
@@ -311,7 +316,10 @@ Tensor GPT::forward(const Tensor& ids) const {
 }
 
 Tensor GPT::forward(const Tensor& ids, const Tensor& documents, const Tensor& positions) const {
-  return within(*this, [&] { return logits(hidden(ids, nullptr, positions, document_mask(documents))); });
+  return within(*this, [&] {
+    check_by_position("documents", documents, ids);
+    return logits(hidden(ids, nullptr, positions, document_mask(documents)));
+  });
 }
 
 Tensor GPT::forward(const Tensor& ids, KVCache& cache, const Tensor& positions, const Tensor& mask) const {

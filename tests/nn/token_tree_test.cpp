@@ -176,6 +176,11 @@ TEST_CASE("documents packed in one row give what each gives alone", "[cache]") {
       for (const auto& [from, to] : std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 5}, {5, 6}, {6, 14}})
         CHECK(max_difference(slice(packed, 1, from, to), gpt(slice(ids, 1, from, to))) < 1e-12);
     }
+  const nn::GPT gpt = lively(nn::Positions::rotary, 0);
+  CHECK_THROWS_WITH(gpt(ids, zeros({2, 20}, int64), rows(places)),
+                    Catch::Contains("documents is [2, 20], ids is [2, 14]: documents must be [T] or [B, T]"));
+  CHECK_THROWS_WITH(gpt(ids, rows(documents).to(float32), rows(places)), Catch::Contains("documents is float32"));
+  CHECK_THROWS_WITH(gpt(Tensor(), documents, places), Catch::Contains("ids is undefined"));
 }
 
 }  // namespace fit::test::token_tree_test
