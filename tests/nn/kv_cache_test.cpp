@@ -6,6 +6,7 @@
 #include "fit/attention.hpp"
 #include "fit/memory.hpp"
 #include "fit/nn/attention.hpp"
+#include "fit/nn/forward_hooks.hpp"
 #include "fit/nn/gpt.hpp"
 #include "fit/nn/transformer.hpp"
 #include "fit/ops.hpp"
@@ -44,6 +45,16 @@ void check_pieces(const nn::GPT& gpt, const std::vector<std::int64_t>& lengths) 
 }
 
 }  // namespace
+
+TEST_CASE("to make a cache is no call of a layer", "[cache]") {
+  nn::GPT gpt = lively(small());
+  int calls = 0;
+  const auto hook = nn::register_forward_hook(gpt.wte, [&](const nn::Layer&, const Tensor&) { ++calls; });
+  nn::KVCache cache = gpt.make_cache(1);
+  CHECK(calls == 0);
+  gpt(ids_of(1, 3), cache);
+  CHECK(calls == 1);
+}
 
 TEST_CASE("with a cache, a GPT gives what it gives without", "[cache]") {
   for (const nn::Positions positions : {nn::Positions::none, nn::Positions::learned, nn::Positions::sinusoidal,
