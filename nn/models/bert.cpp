@@ -15,6 +15,8 @@ const BERTOptions& checked(const BERTOptions& o) {
   positive(bert_op, "max_length", o.max_length());
   positive(bert_op, "num_segments", o.num_segments());
   positive(bert_op, "d_model", o.d_model());
+  positive(bert_op, "num_heads", o.num_heads());
+  positive(bert_op, "num_layers", o.num_layers());
   return o;
 }
 

@@ -313,6 +313,10 @@ TEST_CASE("models refuse options and inputs that don't fit", "[refusals]") {
          nn::DecoderCache cache = model.make_cache(ids);
          cache.select({2});
        }},
+      {"[BERT] num_layers is 0: it must be positive",
+       [] { return nn::BERT(nn::BERTOptions().vocab_size(5).max_length(4).d_model(8).num_heads(2)); }},
+      {"[BERT] num_heads is 0: it must be positive",
+       [] { return nn::BERT(nn::BERTOptions().vocab_size(5).max_length(4).d_model(8).num_layers(1)); }},
       {"ids has shape [3]: it must be [B, T], T at most max_length, 4",
        [] {
          nn::BERTOptions o;
