@@ -51,24 +51,6 @@ Tensor four_axes(const char* op, const char* name, const Tensor& x, const Shape&
   return x.rank() == 4 ? x : reshape(x, four);
 }
 
-// 1 and 0 as true and false.
-Tensor to_boolean(const char* op, const Tensor& mask) {
-  if (mask.dtype() == boolean) return mask;
-  Tensor out = Tensor::empty(mask.shape(), boolean);
-  bool* const to = out.fresh<bool>();
-  dispatch(mask.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    const auto from = mask.data<T>();
-    for (std::int64_t i = 0; i < from.size(); ++i) {
-      if (from[i] != T{0} && from[i] != T{1})
-        check::fail(op, "the mask of shape ", mask.shape(), " has the value ", from[i], " at element ", i,
-                    ": it must hold 1 (attend) and 0 (ignore); what is to be added to the scores is a bias");
-      to[i] = from[i] == T{1};
-    }
-  });
-  return out;
-}
-
 // 1 / (sqrt(D) temperature), or the scale of the options; finite in the type of the scores.
 double scale_of(const char* op, std::int64_t D, DType dtype, const AttentionOptions& o) {
   if (!(o.temperature() > 0) || std::isinf(o.temperature()))
@@ -132,6 +114,23 @@ Shape mask_axes(const Shape& s) {
   if (s.rank() == 2) return {1, 1, s[0], s[1]};
   if (s.rank() == 3) return {s[0], 1, s[1], s[2]};
   return s.rank() == 4 ? s : Shape{};
+}
+
+Tensor to_boolean(const char* op, const Tensor& mask) {
+  if (mask.dtype() == boolean) return mask;
+  Tensor out = Tensor::empty(mask.shape(), boolean);
+  bool* const to = out.fresh<bool>();
+  dispatch(mask.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const auto from = mask.data<T>();
+    for (std::int64_t i = 0; i < from.size(); ++i) {
+      if (from[i] != T{0} && from[i] != T{1})
+        check::fail(op, "the mask of shape ", mask.shape(), " has the value ", from[i], " at element ", i,
+                    ": it must hold 1 (attend) and 0 (ignore); what is to be added to the scores is a bias");
+      to[i] = from[i] == T{1};
+    }
+  });
+  return out;
 }
 
 Tensor boolean_mask(const char* op, const Tensor& mask, const Shape& scores) {

@@ -44,6 +44,9 @@ Terms check_options(const char* op, kernels::Attention<>& a, DType dtype, const 
 /// (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk) as four axes. Returns the shape of a scalar for another rank.
 Shape mask_axes(const Shape& s);
 
+/// 1 and 0 as true and false. Throws Error in the name of `op` for other numbers.
+Tensor to_boolean(const char* op, const Tensor& mask);
+
 /// A mask of true (attend) and false, or of 1 and 0, for scores (B, H, Sq, Sk): boolean (B|1, H|1, 1|Sq, Sk). Throws
 /// Error in the name of `op` for other numbers, and if it does not fit.
 Tensor boolean_mask(const char* op, const Tensor& mask, const Shape& scores);

@@ -54,8 +54,8 @@ MaskAndBias mask_from_torch(const Tensor& mask, TorchMask kind, std::int64_t num
 
 Tensor combine_masks(const Tensor& a, const Tensor& b) {
   constexpr const char* op = "combine_masks";
-  const auto four_axes = [&](const char* name, const Tensor& x) {
-    check::dtype(op, name, x, boolean);
+  const auto four_axes = [&](const char* name, const Tensor& given) {
+    const Tensor x = detail::to_boolean(op, given);
     const Shape four = detail::mask_axes(x.shape());
     if (four.rank() != 4)
       check::fail(op, name, " is ", x.shape(), ": it must be (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk)");

@@ -191,7 +191,8 @@ TEST_CASE("two masks are combined as attention reads them, though B is H") {
   CHECK(equal(combine_masks(padding, {}), padding));
   CHECK_FALSE(combine_masks({}, {}).defined());
   CHECK_THROWS_WITH(combine_masks(ones({2}, boolean), heads), Catch::Contains("[combine_masks] a is [2]"));
-  CHECK_THROWS_WITH(combine_masks(heads, ones({2, 2})), Catch::Contains("b is float32: it must be boolean"));
+  CHECK(equal(combine_masks(heads.to(float32), padding.to(int64)), both));
+  CHECK_THROWS_WITH(combine_masks(heads, full({2, 2}, 0.5)), Catch::Contains("it must hold 1 (attend) and 0 (ignore)"));
 }
 
 TEST_CASE("the visualization helper averages heads and measures entropy") {
