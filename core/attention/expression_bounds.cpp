@@ -233,9 +233,11 @@ void check_steps(const Expression& e, const char* op, const PairBounds& pairs, D
       const Bounds& index = all[static_cast<std::size_t>(s.args[axis])];
       const std::int64_t size = table.size(static_cast<int>(axis));
       if (index.low >= 0 && index.high < static_cast<double>(size) && !index.nan) continue;
-      check::fail(op, "in ", e.text, ", index ", axis, " of the table ", table.shape(),
-                  index.nan ? " may be NaN" : " reaches " + digits(index.low < 0 ? index.low : index.high),
-                  ": it must be in 0 … ", size - 1, " for all pairs that causality and the window allow");
+      check::fail(
+          op, "in ", e.text, ", index ", axis, " of the table ", table.shape(),
+          index.nan ? " may be NaN" : " may reach " + digits(index.low < 0 ? index.low : index.high) + " by its bounds",
+          ": it must be in 0 … ", size - 1, " for all pairs that causality and the window allow; limit it with ",
+          "max(index, 0) or min(index, ", size - 1, ")");
     }
   }
 }

@@ -404,7 +404,8 @@ TEST_CASE("Bad functions of scores are errors") {
   const auto call = [&](const ScoreFunction& f) { scaled_dot_product_attention(x, x, x, AttentionOptions().score(f)); };
   CHECK_THROWS_WITH(
       call([&](Score s, At at) { return s + table[at.head][at.key]; }),
-      Contains("in s + table[2, 5][head][key], index 1 of the table [2, 5] reaches 5: it must be in 0 … 4"));
+      Contains(
+          "in s + table[2, 5][head][key], index 1 of the table [2, 5] may reach 5 by its bounds: it must be in 0 … 4"));
   CHECK_THROWS_WITH(call([&](Score s, At at) { return s + table[at.head]; }),
                     Contains("table[2, 5][head] has 1 of 2 indices"));
   CHECK_THROWS_WITH(call([&](Score s, At at) { return s + table[at.head][s]; }), Contains("it must be an integer"));

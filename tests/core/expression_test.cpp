@@ -215,8 +215,8 @@ TEST_CASE("what is no expression is refused", "[refusals]") {
       {"has an index for each axis: head is one too many",
        mask([=](At at) { return table[at.key][at.key][at.head] > 0; })},
       {"has 1 of 2 indices", mask([=](At at) { return table[at.key] > 0; })},
-      {"reaches 79: it must be in 0 … 69", attends([=](At at) { return integers[at.key + 10] > 0; })},
-      {"reaches 169: it must be in 0 … 69", attends([=](At at) { return integers[at.key + 100] > 0; })},
+      {"may reach 79 by its bounds: it must be in 0 … 69", attends([=](At at) { return integers[at.key + 10] > 0; })},
+      {"may reach 169 by its bounds: it must be in 0 … 69", attends([=](At at) { return integers[at.key + 100] > 0; })},
       {"an integer reaches 69000000: integers must be within 2^24 for float32 to be exact",
        [=] {
          const auto far = [](Score s, At at) { return s + at.key * 1000000; };

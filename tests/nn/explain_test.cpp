@@ -155,7 +155,10 @@ TEST_CASE("a function of the scores is told as it is written") {
   CHECK_THAT(explain(o, 4, 4),
              Contains("4 keys, causal, where query - key < 2 && key - query < 2, scores s replaced by "
                       "30 * tanh(s / 30) + table[2, 9][head][key - query + 4]:\n"));
-  CHECK_THROWS_WITH(explain(o, 8, 8), Contains("index 1 of the table [2, 9] reaches -3: it must be in 0 … 8"));
+  CHECK_THROWS_WITH(
+      explain(o, 8, 8),
+      Contains("index 1 of the table [2, 9] may reach -3 by its bounds: it must be in 0 … 8 for all pairs that "
+               "causality and the window allow; limit it with max(index, 0) or min(index, 8)"));
 }
 
 }  // namespace fit::test::explain_test
