@@ -7,6 +7,7 @@
 #include "fit/nn/init.hpp"
 #include "fit/ops.hpp"
 #include "layers/project_heads.hpp"
+#include "ops/autocast.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
@@ -230,6 +231,9 @@ Tensor MultiHeadAttention::forward_projected(const Tensor& query, const KVCache:
   return within(*this, {query, memory.keys}, [&] {
     const Tensor q = w_q(query);
     Tensor k = memory.keys, v = memory.values;
+    if (product_dtype(q.dtype(), q.dtype()) != product_dtype(k.dtype(), k.dtype()))
+      check::fail(multi_head, "the projected memory of the cache is ", k.dtype(), ", the query is ", q.dtype(),
+                  ": make the cache and use it under the same Autocast");
     const AttentionOptions o = attention.options(append_keys(k, v, masks, q.size(1)));
     const Tensor z = attention.attend(heads_last(q, num_heads_), heads_last(k), heads_last(v), o).output;
     return project_heads(w_o, z, num_heads_);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "fit/autocast.hpp"
 #include "fit/lookup.hpp"
 #include "fit/memory.hpp"
 #include "fit/nn/bert.hpp"
@@ -324,6 +325,21 @@ TEST_CASE("a Transformer's errors", "[transformer]") {
                     Contains("source has shape [1, 9]") && Contains("max_length, 8"));
   CHECK_THROWS_WITH(model(zeros({1, 2}, int64), zeros({3}, int64)), Contains("target has shape [3]"));
   CHECK(model.head.weight.raw() == model.target_embedding.weight.raw());
+  const Tensor ids = zeros({1, 2}, int64);
+  const auto cache_under_autocast = [&] {
+    const Autocast on(bfloat16);
+    return model.make_cache(ids);
+  };
+  nn::DecoderCache cache = cache_under_autocast();
+  CHECK_THROWS_WITH(
+      model.decode(ids, cache),
+      Contains("[MultiHeadAttention] the projected memory of the cache is bfloat16, the query is float32: "
+               "make the cache and use it under the same Autocast"));
+  nn::DecoderCache wide = model.make_cache(ids);
+  const Autocast on(bfloat16);
+  CHECK_NOTHROW(model.decode(ids, wide));
+  nn::DecoderCache narrow = model.make_cache(ids);
+  CHECK_NOTHROW(model.decode(ids, narrow));
 }
 
 }  // namespace fit::test::transformer_test
