@@ -121,6 +121,9 @@ std::vector<std::vector<Hypothesis>> beam_search(const BeamStep& step, std::int6
   }
   while (!tokens.empty()) {
     const Tensor p = log_probabilities(step(tokens, parents), static_cast<std::int64_t>(tokens.size()));
+    if (o.end() < 0 || o.end() >= p.size(1))
+      check::fail(beam_search_op, "end is ", o.end(), ", the step gave logits of ", p.size(1),
+                  " tokens: end must be in 0 … ", p.size(1) - 1);
     tokens.clear();
     parents.clear();
     std::int64_t row = 0;

@@ -300,6 +300,9 @@ TEST_CASE("beam search's errors", "[generate]") {
   o.max_length(3);
   CHECK(nn::beam_search(step, 0, o).empty());
   CHECK_THROWS_WITH(nn::beam_search(step, -1, o), Contains("batch is -1"));
+  for (const std::int64_t end : {3, 77, -1})
+    CHECK_THROWS_WITH(nn::beam_search(step, 1, nn::BeamOptions(o).end(end)),
+                      Contains("end is " + std::to_string(end) + ", the step gave logits of 3 tokens"));
   const nn::BeamStep bad = [](const Tokens&, const std::vector<std::int64_t>&) { return zeros({3}); };
   CHECK_THROWS_WITH(nn::beam_search(bad, 1, o), Contains("logits of shape [3] for 1 rows"));
   const nn::BeamStep nan = [](const Tokens&, const std::vector<std::int64_t>&) { return full({1, 3}, NAN); };
