@@ -118,6 +118,9 @@ Shape mask_axes(const Shape& s) {
 
 Tensor to_boolean(const char* op, const Tensor& mask) {
   if (mask.dtype() == boolean) return mask;
+  if (mask.requires_grad())
+    check::fail(op, "the mask of shape ", mask.shape(),
+                " wants a gradient: 1 and 0 are constants; what is to be learned is a bias");
   Tensor out = Tensor::empty(mask.shape(), boolean);
   bool* const to = out.fresh<bool>();
   dispatch(mask.dtype(), [&](auto zero) {
@@ -211,6 +214,10 @@ Terms check_options(const char* op, kernels::Attention<>& a, DType dtype, const 
   if (o.attends().defined()) {
     terms.attends.emplace(o.attends().node(), a.Sk - a.Sq);
     check_ranges(op, *terms.attends, a.B, a.H, a);
+    for (const Tensor& t : terms.attends->tables)
+      if (t.requires_grad())
+        check::fail(op, "in ", terms.attends->text, ", the table ", t.shape(),
+                    " wants a gradient: a mask has none; what is to be learned is a score");
   }
   if (o.score().defined()) {
     terms.score.emplace(o.score().node(), a.Sk - a.Sq);

@@ -55,6 +55,12 @@ TEST_CASE("errors of attention name the argument, the shapes and the rule") {
       mask[{1, 2}] = bad;
       CHECK(of(masked(mask)).find("at element 6: it must hold 1 (attend) and 0 (ignore)") != std::string::npos);
     }
+    CHECK(of(masked(ones({4, 4}).requires_grad_())).find("the mask of shape [4, 4] wants a gradient") !=
+          std::string::npos);
+    const Tensor table = ones({4}).requires_grad_();
+    CHECK(of(AttentionOptions().attends([&](At at) {
+            return table[at.key] > 0;
+          })).find("the table [4] wants a gradient") != std::string::npos);
     CHECK(of(masked(full({4, 4}, 3, int64))).find("has the value 3 at element 0") != std::string::npos);
     CHECK(of(AttentionOptions().bias(ones({4, 4}, boolean)))
               .find("bias is boolean: it must be bfloat16, float32 or float64; a mask holds 0 and 1") !=
@@ -126,12 +132,6 @@ TEST_CASE("errors of attention name the argument, the shapes and the rule") {
     Tensor keys = zeros({1, 1, 4, 0}), values = zeros({1, 1, 4, 0});
     CHECK(cached_self_attention(zeros({1, 2, 0}), keys, values, 0, 1).shape() == Shape{1, 2, 0});
     CHECK(cached_self_attention(zeros({1, 2, 0}), keys, keys, 0, 1).shape() == Shape{1, 2, 0});  // nothing is shared
-  }
-}
-
-TEST_CASE("masks are made") {
-  CHECK(equal(create_padding_mask(tensor({{5, 7, 0}, {1, 0, 0}})),
-              tensor({{{true, true, false}}, {{true, false, false}}})));
     // All scores are 0, so the output is a mean.
     const Tensor q = ones({1, 1, 0});
     values = zeros({1, 1, 4, 2});
@@ -146,6 +146,12 @@ TEST_CASE("masks are made") {
     const AttentionResult r = attend(heads_last(none, 1), heads_last(none, 1), heads_last(none, 1), o);
     CHECK(r.weights.shape() == Shape{1, 1, 0, 2});
     CHECK(r.lse.shape() == Shape{1, 1, 0});
+  }
+}
+
+TEST_CASE("masks are made") {
+  CHECK(equal(create_padding_mask(tensor({{5, 7, 0}, {1, 0, 0}})),
+              tensor({{{true, true, false}}, {{true, false, false}}})));
   CHECK(equal(create_padding_mask(tensor({{5, 7, 0}}), 7), tensor({{{true, false, true}}})));
   CHECK(create_padding_mask(zeros({0, 3}, int64)).shape() == Shape{0, 1, 3});
   CHECK(equal(create_look_ahead_mask(3), tensor({{{true, false, false}, {true, true, false}, {true, true, true}}})));

@@ -33,7 +33,8 @@ struct AttentionMasks {
   AttentionMasks(const AttentionMask& attends) : attends_(attends) {}
 
   /// 1 (true) = attend, 0 = ignore: boolean, or numbers that are 0 or 1. Of shape (1|Sq, Sk), (B|1, 1|Sq, Sk) or
-  /// (B|1, H|1, 1|Sq, Sk), whatever the sizes happen to be. PyTorch's masks: see mask_from_torch().
+  /// (B|1, H|1, 1|Sq, Sk), whatever the sizes happen to be. A constant: it must not want a gradient. PyTorch's masks:
+  /// see mask_from_torch().
   FIT_OPTION(Tensor, mask);
   /// Floating, added to the scaled scores (relative positions, ALiBi): (1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk). Three axes
   /// could be (B, Sq, Sk) or (H, Sq, Sk): they are refused, unless the input has no heads. It may want a gradient. A
@@ -53,7 +54,8 @@ struct AttentionMasks {
   /// 0: all. Combines with the mask and with causal.
   FIT_OPTION(std::int64_t, window) = 0;
   /// A mask as an expression (fit/score.hpp): `[&](At at) { return at.query - at.key < 64; }`, document_mask(ids) ….
-  /// Combines with the mask, causal and window. Nothing of the scores' size is stored.
+  /// Combines with the mask, causal and window. The tensors that it captured are constants. Nothing of the scores' size
+  /// is stored.
   FIT_OPTION(AttentionMask, attends);
   /// A function of the scores (fit/score.hpp), after scale, bias and alibi: `[](Score s, At) { return tanh(s); }`.
   /// Gradients reach the tensors that it captured. Nothing of the scores' size is stored.
