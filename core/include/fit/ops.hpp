@@ -276,7 +276,8 @@ struct RotaryOptions {
   FIT_OPTION(std::int64_t, offset) = 0;  ///< The position of the first row.
   /// The position of each row instead, int64: [T], or [..., T] as x has it. For packed sequences and trees of tokens.
   FIT_OPTION(Tensor, positions);
-  FIT_OPTION(bool, inverse) = false;  ///< Rotates back.
+  /// Rotates back. A yarn table scales in both directions: there and back multiplies x by (0.1 ln(factor) + 1)^2.
+  FIT_OPTION(bool, inverse) = false;
 };
 /// Rotary position embedding (Su et al. 2021). x [..., T, W] holds heads of D features, side by side. The pair (x, y)
 /// with index i at position t becomes (x cos a - y sin a, x sin a + y cos a), with (cos a, sin a) = table[offset +
