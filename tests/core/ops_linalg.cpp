@@ -101,7 +101,7 @@ std::vector<OpRow> linear_algebra() {
             })
           .on({{3, 3}})
           .within(1e-4)
-          .bad("a singular value is 0",
+          .bad("a singular value of x [3, 2] is 0",
                [] {
                  Tensor x = eye(3, 2).requires_grad_();
                  {
