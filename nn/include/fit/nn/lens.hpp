@@ -81,6 +81,7 @@ class LensEdit {
     else
       f_ = std::move(f);
   }
+  /// The new value of x, in the call with this number.
   Tensor operator()(const std::string& name, const Tensor& x, std::size_t call = 0) const { return f_(name, x, call); }
 
  private:
