@@ -78,9 +78,14 @@ std::vector<Tensor> detail::gradients(const std::vector<Tensor>& outputs, const 
   return g;
 }
 
-Tensor detail::variable_of(const char* op, const Tensor& x, bool connected) {
+Tensor detail::leaf_variable(const char* op, const Tensor& x) {
   check::floating(op, "x", x);
-  return connected && x.requires_grad() ? reshape(x, x.shape()) : x.detach().requires_grad_();
+  return x.detach().requires_grad_();
+}
+
+Tensor detail::connected_variable(const char* op, const Tensor& x) {
+  check::defined(op, "x", x);
+  return x.requires_grad() ? reshape(x, x.shape()) : leaf_variable(op, x);
 }
 
 GraphFlags detail::outer_graph(const Tensor& y, const Tensor& variable, const Tensor& v) {

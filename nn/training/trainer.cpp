@@ -115,10 +115,12 @@ TrainerResult Trainer::run() {
   try {
     train(bar, result);
   } catch (const dist::AgreedError&) {
-    after_error(bar, true);
+    reset_buffers();
+    save_after_error(bar);
     throw;
   } catch (...) {
-    after_error(bar, !parallel_);  // saving needs all ranks
+    reset_buffers();
+    if (!parallel_) save_after_error(bar);  // saving needs all ranks
     throw;
   }
   save_last();

@@ -116,12 +116,16 @@ void Trainer::note_place() {
   buffers_->update();
 }
 
-// Resets the buffers, the loader and the generator to the last complete step first. So the resumed training repeats the
-// failed step with the same batches and random numbers.
-void Trainer::after_error(ProgressBar& bar, bool saves) noexcept try {
+// Resets the buffers to the last complete step.
+void Trainer::reset_buffers() noexcept try {
   if (place_.whole) buffers_->restore();
-  if (!saves || options_.out().empty() || !place_.whole || checkpoint_.step == 0 || saved_step_ == checkpoint_.step)
-    return;
+} catch (...) {  // run() rethrows the first error
+}
+
+// Call reset_buffers() before. Resets the loader and the generator to the last complete step, too. So the resumed
+// training repeats the failed step with the same batches and random numbers.
+void Trainer::save_after_error(ProgressBar& bar) noexcept try {
+  if (options_.out().empty() || !place_.whole || checkpoint_.step == 0 || saved_step_ == checkpoint_.step) return;
   loader_.load_state_dict(place_.loader);
   default_generator().set_state(place_.seed, place_.calls);
   save_last();

@@ -64,7 +64,8 @@ template <class F>
 using IsFunction = std::enable_if_t<std::is_invocable_r_v<Tensor, const F&, const Tensor&>>;
 
 /// The variable for differentiating a function: a copy of x, connected to x's graph; or a leaf. Errors name `op`.
-Tensor variable_of(const char* op, const Tensor& x, bool connected);
+Tensor connected_variable(const char* op, const Tensor& x);
+Tensor leaf_variable(const char* op, const Tensor& x);
 /// create_graph if y (computed from `variable`) or v is connected to another graph; otherwise no flags.
 GraphFlags outer_graph(const Tensor& y, const Tensor& variable, const Tensor& v);
 
@@ -73,7 +74,7 @@ template <class F, class D>
 Tensor differentiate(const char* op, const F& f, const Tensor& x, const Tensor& v, const D& d) {
   const bool outer = grad_enabled();
   const EnableGrad recorded;
-  const Tensor variable = variable_of(op, x, outer), y = f(variable);
+  const Tensor variable = outer ? connected_variable(op, x) : leaf_variable(op, x), y = f(variable);
   return d(y, variable, outer ? outer_graph(y, variable, v) : GraphFlags{});
 }
 }  // namespace detail

@@ -244,7 +244,8 @@ class Trainer {
   void look();
   void save(const char* name);
   void save_last();
-  void after_error(ProgressBar& bar, bool saves) noexcept;
+  void reset_buffers() noexcept;
+  void save_after_error(ProgressBar& bar) noexcept;
   void check_folder();
   void warn_without_gradient(ProgressBar& bar, TrainerResult& result) const;
   std::string cause_in(const data::Batch& batch) const;
