@@ -140,7 +140,7 @@ Workload adamw() {
           []() -> std::function<void()> {
             auto s = std::make_shared<Setup>(1000000);
             auto optimizer = std::make_shared<optim::AdamW>(s->weights, 1e-3);
-            return [=] { optimizer->step(); };
+            return [s, optimizer] { optimizer->step(); };  // a weight that only the optimiser held would be refused
           },
           [] {
             // After the first step each element has moved by the rate against its gradient's sign, and decayed.
