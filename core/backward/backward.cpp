@@ -24,7 +24,8 @@ struct Capture {
   Tensor* result;
 };
 
-// What a running grad() asks for. The gradients of leaves are here, not in the leaves: other threads may use those.
+// The gradients that a running grad() computes. It keeps those of leaves here, because other threads may use the
+// leaves.
 class Captures {
  public:
   void add(const Capture& c) {

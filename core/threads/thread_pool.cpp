@@ -122,7 +122,7 @@ class ThreadPool {
   const int cores_ = cores();
   std::mutex busy_;
   int threads_ = 0;  // without the caller
-  // What changes together lies in a cache line of its own: a line's way from one core to another takes 0.15 us.
+  // Members that change together share a cache line, and others do not. Moving a line between cores takes 0.15 us.
   alignas(cache_line) std::atomic<std::uint64_t> round_{0};  // number and thread count in one word: read together
   std::optional<Task> task_;
   alignas(cache_line) std::atomic<int> pending_{0};

@@ -165,7 +165,7 @@ TEST_CASE("checkpoint() tells that a captured tensor was changed: a constant, or
     const Tensor replaced = sum(call([&](const Tensor& z) { return z * v; }, x));
     v = v * 10;
     CHECK_THROWS_WITH(replaced.backward(), Contains("f used a tensor of shape [2] that it did not use before"));
-    // What was not changed has its gradient. The result, and what f made itself, may change.
+    // v is not changed, so w gets its gradient. The result and the tensors that f makes may change in place.
     v = w * 2;
     w.zero_grad();
     Tensor y = call(

@@ -34,7 +34,7 @@ struct Wine : nn::UnaryLayer {
   nn::Linear out{3, 1}, spare{3, 1}, frozen{2, 2};
 };
 
-// A schedule of one's own, whose fifth step fails.
+// A schedule that a user wrote. Its fifth step throws.
 struct FourSteps {
   void step() {
     if (++steps > 4) throw Error("no rate");

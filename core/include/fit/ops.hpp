@@ -177,7 +177,7 @@ Tensor std(const Tensor& x, const Axes& axes = {}, Correction correction = Corre
 Tensor stddev(const Tensor& x, const Axes& axes = {}, Correction correction = Correction{1}, KeepDims keep = {});
 Tensor prod(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});  ///< the gradient is correct with zeros, too
 /// Maximum and minimum. Over one axis, the gradient goes to the first such element (argmax). Over all or several axes,
-/// equal elements share it. NaN wins; the NaNs share the gradient. Throws Error for an empty range.
+/// equal elements share it. NaN wins, and all NaN count as equal. Throws Error for an empty range.
 Tensor max(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});
 Tensor min(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});
 /// Same, but equal elements always share the gradient, over one axis, too.

@@ -18,10 +18,10 @@ namespace fit::optim {
 ///       schedule.step();
 ///     }
 ///
-/// What needs all gradients together is impossible: clip_grad_norm_() and step(error_if_nonfinite) throw Error for
-/// these parameters. A Trainer checks only the loss, does not log grad_norm, and throws Error for accumulate above 1.
-/// In your own loop, several calls of backward() are several steps: their gradients are not summed. An Error of a step
-/// comes out of backward(), after the steps of some parameters.
+/// clip_grad_norm_() and step(error_if_nonfinite) need all gradients together, so they throw Error for these
+/// parameters. A Trainer checks only the loss, does not log grad_norm, and throws Error for accumulate above 1. In your
+/// own loop, several calls of backward() are several steps: their gradients are not summed. An Error of a step leaves
+/// backward() after some parameters have taken their steps.
 class StepInBackward {
  public:
   /// The optimiser must outlive this object. Throws Error for sharded averages, in a world of several ranks, and if a
