@@ -14,7 +14,7 @@
 //   threads.
 // - kernels (gemm_kernels*.hpp, .simd.cpp): compute one tile; each instruction set has a table of them.
 // - pack (gemm_kernels.simd.cpp, pack_bf16.hpp): copies b into panels of 64 columns, in reading order.
-// - gemv (gemv.hpp, gemv_bf16.hpp): 1 … 4 rows (1 … 24 for b'); reads b once, without packing.
+// - gemv (gemv.hpp, gemv_bf16.hpp, gemv_int8.hpp): 1 … 4 rows (1 … 24 for b'); reads b once, without packing.
 // - macro-kernel (macro_kernel.hpp, micro_kernel_bf16.hpp): calls the micro-kernel on blocks that fit the cache.
 // - micro-kernel (micro_kernel.simd.cpp, micro_kernel_bf16.hpp): keeps a block of c in registers in the loop over k.
 //

@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <array>
 
 #include "base/scratch.hpp"
 #include "fit/batch_invariant.hpp"
@@ -32,17 +33,37 @@ void unpack_int8_parallel(std::int64_t n, std::int64_t k, const Int8Weights& w, 
 template <class X, class C>
 void gemv_int8(std::int64_t m, std::int64_t n, std::int64_t k, const X* x, std::int64_t ldx, const Int8Weights& w, C* c,
                std::int64_t ldc, const float* bias) {
-  const Scratch<float> rows(m * k), sums(m * n);
-  for (std::int64_t i = 0; i < m; ++i)
-    for (std::int64_t l = 0; l < k; ++l) rows.get()[i * k + l] = static_cast<float>(x[i * ldx + l]);
-  const Tiling t = gemv_tiling(m, n, k, sizeof(std::int8_t));
-  parallel_for(t.count(), 1, dynamic_schedule, [&](std::int64_t i, std::int64_t end) {
-    for (; i < end; ++i) {
-      const std::int64_t col = i * t.cols, cols = std::min(t.cols, n - col);
-      int8_kernels().gemv(m, cols, k, rows.get(), rows_from(w, k, col), sums.get() + col, n);
-      bf16_kernels().result<C>().finish(m, cols, 1, sums.get() + col, n, 0, bias ? bias + col : nullptr, c + col, ldc);
+  constexpr bool narrow_x = std::is_same_v<X, BFloat16>, narrow_c = std::is_same_v<C, BFloat16>;
+  const Scratch<float> widened(narrow_x ? m * k : 0), sums(narrow_c ? m * n : 0);
+  const float* rows;
+  Int8Task task{n, k, w, bias, sums.get(), n, {}};
+  if constexpr (narrow_x)
+    bf16_kernels().from_bf16.widen(m, k, x, ldx, widened.get(), k), rows = widened.get(), ldx = k;
+  else
+    rows = x;
+  if constexpr (!narrow_c) task.c = c, task.ldc = ldc;
+  const Int8Kernels& kernels = int8_kernels();
+  const std::int64_t stride = (k + int8_step - 1) / int8_step * int8_step;
+  const Scratch<std::int8_t> digits(m * int8_digits * stride);
+  std::array<Int8Row, gemv_max_m> whole;
+  bool by_digits = kernels.digits_of != nullptr && w.group >= k;
+  for (std::int64_t i = 0; i < m && by_digits; ++i)
+    by_digits = kernels.digits_of(k, rows + i * ldx, stride, digits.get() + i * int8_digits * stride, whole[i]);
+  const std::int64_t parts = gemv_tiling(m, n, k, sizeof(std::int8_t)).count();
+  parallel_for(parts, 1, dynamic_schedule, [&](std::int64_t i, std::int64_t end) {
+    Int8Task mine = task;
+    for (mine.part = {i, parts}; mine.part.index < end; ++mine.part.index) {
+      if (!by_digits) {
+        kernels.gemv(m, rows, ldx, mine);
+        continue;
+      }
+      for (std::int64_t row = 0; row < m; ++row) {
+        mine.c = task.c + row * task.ldc;
+        kernels.gemv_digits(whole[row], mine);
+      }
     }
   });
+  if constexpr (narrow_c) bf16_kernels().to_bf16.finish(m, n, 1, sums.get(), n, 0, {}, c, ldc);
 }
 
 /// c [m, n] = x w' + bias, for x [m, k]; ldx and ldc are the row strides of x and c; bias is [n], or null. For few

@@ -64,6 +64,11 @@ struct GemmKernels {
   void (*add_row)(std::int64_t rows, std::int64_t cols, const T* row, T* c, std::int64_t ldc);
 };
 // Up to this many rows, reading b takes longer than the arithmetic.
+// One of several parts of the work of a gemv.
+struct Part {
+  std::int64_t index = 0, count = 1;
+};
+
 constexpr int gemv_max_m = 4, gemv_max_m_transposed = 24;
 // Up to this many rows, transposing blocks of b in registers for each four rows is faster than packing them once.
 constexpr int gemv_in_order_max_m = 8;

@@ -2,6 +2,9 @@
 
 #include "kernels/simd/for_each_vector.hpp"
 #include "matmul/gemv.hpp"
+#if defined(__AVX512F__)
+#include "matmul/gemv_int8.hpp"
+#endif
 
 namespace fit::kernels {
 namespace {
@@ -38,8 +41,9 @@ V load_int8(const std::int8_t* p, std::int64_t n) {
 constexpr int chains = 2;
 constexpr std::int64_t line = 64;  // bytes
 template <int M, int R>
-void dots(std::int64_t k, const float* x, const Int8Weights& w, std::int64_t row, std::int64_t step, float* c,
-          std::int64_t ldc) {
+void dots(const float* x, std::int64_t ldx, const Int8Task& task, std::int64_t row, std::int64_t step) {
+  const std::int64_t k = task.k;
+  const Int8Weights& w = task.w;
   const std::int8_t* const from = w.data + row * w.ld;
   const std::int64_t groups = w.groups(k);
   V total[R][M];
@@ -50,7 +54,7 @@ void dots(std::int64_t k, const float* x, const Int8Weights& w, std::int64_t row
         FIT_UNROLL for (int i = 0; i < M; ++i) sum[j][r][i] = V(0.0F);
     const auto add = [&](int chain, const auto& get_x, const auto& get_w) {
       V a[M];
-      FIT_UNROLL for (int i = 0; i < M; ++i) a[i] = get_x(x + i * k);
+      FIT_UNROLL for (int i = 0; i < M; ++i) a[i] = get_x(x + i * ldx);
       FIT_UNROLL for (int r = 0; r < R; ++r) {
         const V b = get_w(from + r * step * w.ld);
         FIT_UNROLL for (int i = 0; i < M; ++i) sum[chain][r][i] = sum[chain][r][i] + a[i] * b;
@@ -82,14 +86,17 @@ void dots(std::int64_t k, const float* x, const Int8Weights& w, std::int64_t row
       FIT_UNROLL for (int i = 0; i < M; ++i) total[r][i] = total[r][i] + scale * (sum[0][r][i] + sum[1][r][i]);
     }
   }
-  store_dots<M, R>(total, [&](int i, int r, float dot) { c[i * ldc + row + r * step] = dot; });
+  store_dots<M, R>(total, [&](int i, int r, float dot) {
+    const std::int64_t j = row + r * step;
+    task.c[i * task.ldc + j] = task.bias ? dot + task.bias[j] : dot;
+  });
 }
 
-void gemv(std::int64_t m, std::int64_t n, std::int64_t k, const float* x, const Int8Weights& w, float* c,
-          std::int64_t ldc) {
+void gemv(std::int64_t m, const float* x, std::int64_t ldx, const Int8Task& task) {
   with_rows<gemv_max_m>(m, [&](auto rows) {
     each_columns<rows, chains + 1>(
-        n, [&](auto columns, std::int64_t j, std::int64_t step) { dots<rows, columns>(k, x, w, j, step, c, ldc); });
+        task.n, [&](auto columns, std::int64_t j, std::int64_t step) { dots<rows, columns>(x, ldx, task, j, step); },
+        task.part);
   });
 }
 
@@ -112,7 +119,11 @@ void unpack(std::int64_t rows, std::int64_t k, const Int8Weights& w, To* out) {
 
 template <class IsaTag, class T>
 const Int8Kernels& int8_table() {
-  static constexpr Int8Kernels table{gemv, unpack<float>, unpack<BFloat16>};
+#if defined(__AVX512F__)
+  static constexpr Int8Kernels by_digits{gemv, digits_of, gemv_digits, unpack<float>, unpack<BFloat16>};
+  if (chosen_isa >= Isa::avx512_bf16) return by_digits;
+#endif
+  static constexpr Int8Kernels table{gemv, nullptr, nullptr, unpack<float>, unpack<BFloat16>};
   return table;
 }
 

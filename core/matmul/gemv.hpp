@@ -38,14 +38,14 @@ constexpr int columns_at_once() {
   return columns;
 }
 
-// Calls dots(R, j, step) until all n columns are covered: for R columns j, j + step, …, which are as far apart as
-// possible. If R doesn't divide n, the last columns are single ones.
+// Calls dots(R, j, step) for a part of the n columns: for R columns j, j + step, …, which are as far apart as possible.
+// The parts that follow each other continue the same streams. If R doesn't divide n, the last columns are single ones.
 template <int M, int sums = 1, class Dots>
-void each_columns(std::int64_t n, const Dots& dots) {
+void each_columns(std::int64_t n, const Dots& dots, Part part = {}) {
   const auto by = [&](auto R) {
-    const std::int64_t step = n / R;
-    for (std::int64_t j = 0; j < step; ++j) dots(R, j, step);
-    for (std::int64_t j = step * R; j < n; ++j) dots(std::integral_constant<int, 1>(), j, std::int64_t{0});
+    const std::int64_t step = n / R, end = step * (part.index + 1) / part.count;
+    for (std::int64_t j = step * part.index / part.count; j < end; ++j) dots(R, j, step);
+    for (std::int64_t j = step * R; j < n && end == step; ++j) dots(std::integral_constant<int, 1>(), j, std::int64_t{0});
   };
   memory_streams == 8 ? by(std::integral_constant<int, columns_at_once<M, sums, 8>()>())
                       : by(std::integral_constant<int, columns_at_once<M, sums, 4>()>());

@@ -1,6 +1,8 @@
 #include "matmul/gemm_int8.hpp"
 
 #include <cmath>
+#include <random>
+#include <vector>
 
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
@@ -69,6 +71,92 @@ TEST_CASE("products with weights of 8 bits, on every instruction set", "[gemm][i
     check<BFloat16, BFloat16>(2, 400, 400, 128);  // few rows in several tiles
   });
   check<float, float>(400, 70, 170, 128);  // several tiles of rows
+}
+
+namespace {
+
+// x [k] times weights [n, k] with scales of 1.
+std::vector<float> row_times(const std::vector<float>& x, const std::vector<std::int8_t>& weights) {
+  const auto k = static_cast<std::int64_t>(x.size()), n = static_cast<std::int64_t>(weights.size()) / k;
+  const std::vector<float> scales(static_cast<std::size_t>(n), 1.0F);
+  std::vector<float> c(static_cast<std::size_t>(n));
+  kernels::Int8Weights w;
+  w.data = weights.data(), w.scales = scales.data(), w.ld = w.group = k;
+  kernels::gemm_int8_parallel<float, float>(1, n, k, x.data(), k, w, c.data(), n, nullptr);
+  return c;
+}
+
+std::vector<std::int8_t> random_weights(std::int64_t count, std::mt19937_64& random) {
+  std::vector<std::int8_t> weights(static_cast<std::size_t>(count));
+  for (std::int8_t& w : weights) w = static_cast<std::int8_t>(random() % 255 - 127);
+  return weights;
+}
+
+}  // namespace
+
+// A row of x as whole numbers (gemv_int8.hpp) loses no more than the rounding of the result, for any spread of x.
+TEST_CASE("a row times weights of 8 bits is as exact as float allows, for any spread of the row", "[gemm][int8]") {
+  std::mt19937_64 random(3);
+  each_bfloat16_isa([&] {
+    for (const double spread : {0.0, 1.0, 3.0, 10.0, 40.0})
+      for (const std::int64_t k : {1, 63, 64, 65, 768}) {
+        INFO("e^+-" << spread << ", k = " << k);
+        constexpr std::int64_t n = 37;
+        std::vector<float> x(static_cast<std::size_t>(k));
+        for (float& v : x) v = static_cast<float>(between(-1, 1)(random) * std::exp(between(-spread, spread)(random)));
+        const std::vector<std::int8_t> weights = random_weights(n * k, random);
+        const std::vector<float> c = row_times(x, weights);
+        for (std::int64_t j = 0; j < n; ++j) {
+          long double want = 0, size = 0;
+          for (std::int64_t l = 0; l < k; ++l) {
+            const long double part = static_cast<long double>(x[l]) * weights[j * k + l];
+            want += part, size += std::abs(part);
+          }
+          CHECK(std::abs(c[j] - want) <= 0x1p-21L * size);
+        }
+      }
+  });
+}
+
+TEST_CASE("a row times weights of 8 bits keeps small numbers beside a large one, infinity and NaN", "[gemm][int8]") {
+  constexpr std::int64_t n = 9, k = 600;
+  std::mt19937_64 random(4);
+  std::vector<std::int8_t> weights = random_weights(n * k, random);
+  for (std::int64_t j = 0; j < n; ++j) weights[j * k + 5] = 0;
+  each_bfloat16_isa([&] {
+    std::vector<float> x(k, 1.0F);
+    const std::vector<float> without = row_times(x, weights);
+    for (std::int64_t j = 0; j < n; ++j) {
+      int sum = 0;
+      for (std::int64_t l = 0; l < k; ++l) sum += l == 5 ? 0 : weights[j * k + l];
+      CHECK(without[j] == static_cast<float>(sum));
+    }
+    for (const float large : {1e3F, 1e10F, 1e30F, 3e38F}) {
+      x[5] = large;
+      CHECK(row_times(x, weights) == without);
+    }
+    for (const float special : {INFINITY, NAN}) {
+      x[5] = special;
+      for (const float c : row_times(x, weights)) CHECK(std::isnan(c));
+    }
+    CHECK(row_times(std::vector<float>(k, 0.0F), weights) == std::vector<float>(n, 0.0F));
+    const std::vector<float> tiny(k, 0x1p-149F);
+    for (const float c : row_times(tiny, weights)) CHECK(std::abs(c) < 0x1p-120F);
+  });
+}
+
+// The sums of products of bytes are largest here: they fill 32 bits.
+TEST_CASE("a long row times weights of 8 bits does not overflow", "[gemm][int8]") {
+  each_bfloat16_isa([] {
+    for (const std::int64_t k : {65536, 65537, 200000})
+      for (const int sign : {1, -1})
+        for (const double x : {0.99999988, 0.50196081, 1.0}) {  // all digits are large; the second are -128
+          const std::vector<float> row(static_cast<std::size_t>(k), static_cast<float>(sign * x));
+          const std::vector<float> c =
+              row_times(row, std::vector<std::int8_t>(static_cast<std::size_t>(4 * k), std::int8_t{127}));
+          for (const float v : c) CHECK(v == Approx(127.0 * static_cast<double>(k) * sign * x).epsilon(1e-4));
+        }
+  });
 }
 
 }  // namespace fit::test::gemm_int8_test

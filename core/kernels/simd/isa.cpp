@@ -52,7 +52,8 @@ bool available(Isa i) {
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
                       __builtin_cpu_supports("fma");
   if (i == Isa::avx512) return avx512;
-  return avx512 && __builtin_cpu_supports("avx512bf16") && (i == Isa::avx512_bf16 || amx_granted());
+  return avx512 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni") &&
+         (i == Isa::avx512_bf16 || amx_granted());
 }
 // LCOV_EXCL_STOP
 #else
