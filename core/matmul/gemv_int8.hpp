@@ -10,15 +10,16 @@
 // gemv with int8 weights in whole numbers: the processor multiplies and adds bytes, and no weight is converted to
 // float. For the same files as pack_bf16.hpp.
 //
-// A row of x becomes whole numbers X below 2^30 with a common unit, a power of two: x = unit X. Numbers from 1 / 64 of
-// the largest on are exact, as a float has 24 bits. X has four digits of one byte each, d_i = -128 … 127:
-// X = sum over i of 256^i d_i. The instruction multiplies unsigned bytes by signed ones, so w + 128 stands for w:
-//   x w = unit (sum over i of 256^i ((w + 128) d_i) - 128 sum(X))
-// The sums of bytes are exact. So a result does not depend on the order of the additions.
+// A row of x becomes whole numbers X, smaller than 2^30, with a common unit: x = unit X. The unit is a power of two. A
+// float has 24 bits, so numbers from 1 / 64 of the largest on are exact. X has four signed digits of one byte:
+//   X = sum over i of 256^i d_i
+// The instruction multiplies an unsigned by a signed byte. So w + 128 stands for w:
+//   x w' = unit (sum over i of 256^i ((w + 128) d_i') - 128 sum(X))
+// The sums of bytes are exact, so the result does not depend on the order of the additions.
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 
-// The sum of 65,536 products of bytes fits 32 bits.
+// The sum of 65,536 products of bytes, each at most 255 * 128, fits 32 bits.
 constexpr std::int64_t digits_max_k = 1 << 16;
 
 // Adds products of 64 unsigned bytes by the digits of 64 numbers.
@@ -28,13 +29,14 @@ FIT_TARGET_AVX512_BF16 inline void add_products(__m512i bytes, const Int8Row& x,
       _mm512_dpbusd_epi32(sum[i], bytes, _mm512_loadu_si512(x.digits + i * x.stride + l));
 }
 
+// sum over i of 256^i sum[i], over all lanes
 inline double joined(const __m512i (&sum)[int8_digits]) {
   double all = 0;
   FIT_UNROLL for (int i = int8_digits - 1; i >= 0; --i) all = 256 * all + _mm512_reduce_add_epi32(sum[i]);
   return all;
 }
 
-// See Int8Kernels. The error of each number is at most unit / 2 <= 2^-30 largest <= 2^-22 mean.
+// See Int8Kernels. The error of a number is at most unit / 2 <= 2^-30 largest <= 2^-22 mean.
 FIT_TARGET_AVX512_BF16 inline bool digits_of(std::int64_t k, const float* x, std::int64_t stride, std::int8_t* digits,
                                              Int8Row& row) {
   constexpr int parts = int8_step / 16;
@@ -49,11 +51,11 @@ FIT_TARGET_AVX512_BF16 inline bool digits_of(std::int64_t k, const float* x, std
   const float largest =
       _mm512_reduce_max_ps(_mm512_max_ps(_mm512_max_ps(most[0], most[1]), _mm512_max_ps(most[2], most[3])));
   // NaN fails each comparison, and infinity the second.
-  const bool even = largest >= 0x1p-90F && largest <= 0x1p90F && largest * static_cast<float>(k) <= 256 * sum;
-  if (!even || k > digits_max_k) return false;
+  const bool narrow = largest >= 0x1p-90F && largest <= 0x1p90F && largest * static_cast<float>(k) <= 256 * sum;
+  if (!narrow || k > digits_max_k) return false;
   const int exponent = 29 - std::ilogb(largest);
   const __m512 units = _mm512_set1_ps(std::ldexp(1.0F, exponent));
-  const __m512i carry = _mm512_set1_epi32(0x00808080);
+  const __m512i carry = _mm512_set1_epi32(0x00808080);  // the byte b of X + carry is the digit b - 128
   for (std::int64_t l = 0; l < stride; l += 16) {
     const __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(part(l), units));
     const __m512i bytes = _mm512_xor_si512(_mm512_add_epi32(whole, carry), carry);
