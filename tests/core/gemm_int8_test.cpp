@@ -150,7 +150,7 @@ TEST_CASE("a long row times weights of 8 bits does not overflow", "[gemm][int8]"
   each_bfloat16_isa([] {
     for (const std::int64_t k : {65536, 65537, 200000})
       for (const int sign : {1, -1})
-        for (const double x : {0.99999988, 0.50196081, 1.0}) {  // all digits are large; the second are -128
+        for (const double x : {0x3f7f7f80p-30, 1.0}) {  // the first: three digits are -128
           const std::vector<float> row(static_cast<std::size_t>(k), static_cast<float>(sign * x));
           const std::vector<float> c =
               row_times(row, std::vector<std::int8_t>(static_cast<std::size_t>(4 * k), std::int8_t{127}));
