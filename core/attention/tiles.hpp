@@ -2,6 +2,7 @@
 #include "attention/arena.hpp"
 #include "attention/rows.hpp"
 #include "kernels/simd/transpose.hpp"
+#include "matmul/gemv.hpp"
 #include "matmul/macro_kernel.hpp"
 #if defined(__AVX512F__)
 #include "matmul/micro_kernel_bf16.hpp"
@@ -73,16 +74,20 @@ class VectorTiles {
     if (!few_queries(a_))
       return macro_kernel(false, rows_, width(count), a_.D, scale, q_.data, q_.ld, keys_ + j0_ * a_.D, key_block, s,
                           key_block, false);
-    for (std::int64_t i = 0; i < rows_; ++i, s += key_block) {
-      row_dots(count, a_.D, a_.q.at(b_, h_, i0_ + i), std::int64_t{0}, a_.k.at(b_, kv_, j0_), a_.k.row, s);
-      for (std::int64_t j = 0; j < width(count); ++j) s[j] = j < count ? s[j] * scale : W(0);
-    }
+    GemmParams<W> p = contiguous<W>(rows_, count, a_.D, false, true);
+    p.alpha = scale, p.lda = q_.ld, p.ldb = a_.k.row, p.ldc = key_block;
+    gemv_by_rows(p, q_.data, a_.k.at(b_, kv_, j0_), s);
+    for (std::int64_t i = 0; i < rows_; ++i)
+      for (std::int64_t j = count; j < width(count); ++j) s[i * key_block + j] = W(0);
   }
   // o = p v, or o += p v
   void contexts(std::int64_t count, const W* p, W* o, std::int64_t o_row, bool add) const {
+    if constexpr (!std::is_same_v<T, W>)
+      if (few_queries(a_)) return few_contexts(count, p, o, o_row, add);
+    const W* next = nullptr;
+    if constexpr (std::is_same_v<T, W>) next = next_keys();
     const Rows v = converted(count, a_.Dv, a_.v.at(b_, kv_, j0_), a_.v.row, kv_buffer_);
-    macro_kernel(false, rows_, a_.Dv, count, W(1), p, key_block, v.data, v.ld, o, o_row, add, slice_width<W>(),
-                 next_keys());
+    macro_kernel(false, rows_, a_.Dv, count, W(1), p, key_block, v.data, v.ld, o, o_row, add, slice_width<W>(), next);
   }
   // dp = dout v'
   void dweights(std::int64_t count, W* dp) const {
@@ -102,14 +107,26 @@ class VectorTiles {
     std::int64_t ld = 0;
   };
 
-  // The keys to fetch meanwhile: those of the next block or head, if they are read without packing.
-  const W* next_keys() const {
-    if constexpr (std::is_same_v<T, W>) {
-      if (!few_queries(a_)) return nullptr;
-      if (j0_ + key_block < a_.Sk) return a_.k.at(b_, kv_, j0_ + key_block);
-      if (h_ + 1 < a_.H) return a_.k.at(b_, (h_ + 1) / a_.group(), first_block(a_));
+  // contexts() of few queries reads values without converting them first.
+  void few_contexts(std::int64_t count, const W* p, W* o, std::int64_t o_row, bool add) const {
+    GemmParams<W> product = contiguous<W>(rows_, a_.Dv, count, false, false);
+    product.lda = key_block, product.ldb = a_.v.row, product.ldc = o_row, product.beta = add ? 1 : 0;
+    const T* next = next_keys();
+    for (std::int64_t j = 0; next && j < key_block; ++j, next += a_.k.row)
+      for (std::int64_t c = 0; c < a_.D; c += 32) __builtin_prefetch(next + c);
+    gemv_by_rows(product, p, a_.v.at(b_, kv_, j0_), o);
+  }
+  static void gemv_by_rows(GemmParams<W> p, const W* a, const T* b, W* c) {
+    for (std::int64_t left = p.m; left > 0; left -= p.m, a += p.m * p.lda, c += p.m * p.ldc) {
+      p.m = left < gemv_max_m ? left : gemv_max_m;
+      gemv(p, a, b, c);
     }
-    return nullptr;
+  }
+  // The keys to fetch meanwhile: those of the next block or head, if they are read without packing.
+  const T* next_keys() const {
+    if (!few_queries(a_)) return nullptr;
+    if (j0_ + key_block < a_.Sk) return a_.k.at(b_, kv_, j0_ + key_block);
+    return h_ + 1 < a_.H ? a_.k.at(b_, (h_ + 1) / a_.group(), first_block(a_)) : nullptr;
   }
   static std::int64_t keys_features(const Attention<>& a) { return few_queries(a) ? 0 : a.D; }
   template <class Packed>
