@@ -102,30 +102,39 @@ bool gemv_bf16_in_order(const GemmParams<BFloat16>& p) {
   return !multiplies_bf16() && p.transpose_b && p.alpha == 1 && p.beta == 0;
 }
 
-// For few rows: reads b once, without packing.
+// For few rows: reads b once, without packing. With the processor's instructions for BFloat16, for b'.
 template <class A, class C>
-void gemv_bf16(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const BFloat16* b, C* c,
-               const Bf16Then& then) {
-  const auto native = p.transpose_b ? bf16_kernels().gemv_native : nullptr;
-  const auto widened = batch_invariant() ? bf16_kernels().gemv_in_order : bf16_kernels().gemv;
+void gemv_bf16_native(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const BFloat16* b, C* c,
+                      const Bf16Then& then) {
+  GemmParams<BFloat16> padded = p;
+  padded.lda = bf16_filled(p.k);
+  const Scratch<BFloat16> rows(p.m * padded.lda);
+  bf16_kernels().operand<A>().pack_a(false, p.m, p.k, a, p.lda, rows.get(), padded.lda);
+  // Parts continue each other's streams of memory, so small ones cost nothing, and threads end together.
+  const std::int64_t parts = 2 * gemv_tiling(p.m, p.n, p.k, sizeof(BFloat16)).count();
+  bf16_loop(loop, parts, 1, [&](std::int64_t i, std::int64_t end) {
+    for (; i < end; ++i) bf16_kernels().result<C>().gemv(padded, rows.get(), b, then, c, {i, parts});
+  });
+}
+
+// The same in float.
+template <class A, class C>
+void gemv_bf16_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const BFloat16* b, C* c,
+                       const Bf16Then& then) {
+  const auto gemv = batch_invariant() ? bf16_kernels().gemv_in_order : bf16_kernels().gemv;
   GemmParams<float> f = as_floats(p);
   f.ldb = p.ldb;
-  GemmParams<BFloat16> narrow = p;
-  narrow.lda = bf16_filled(p.k);
-  narrow.ldc = p.n;
-  const Scratch<float> wide(native ? 0 : p.m * p.k), sums(p.m * p.n);
-  const Scratch<BFloat16> rows(native ? p.m * narrow.lda : 0);
-  native ? bf16_kernels().operand<A>().pack_a(false, p.m, p.k, a, p.lda, rows.get(), narrow.lda)
-         : bf16_widened(Bf16Loop::here, p.m, p.k, a, p.lda, wide.get());
+  const Scratch<float> rows(p.m * p.k), sums(p.m * p.n);
+  bf16_widened(Bf16Loop::here, p.m, p.k, a, p.lda, rows.get());
   const Tiling t = gemv_tiling(p.m, p.n, p.k, sizeof(BFloat16));
   bf16_loop(loop, t.count(), 1, [&](std::int64_t i, std::int64_t end) {
     for (; i < end; ++i) {
-      const std::int64_t col = i * t.cols, cols = std::min(t.cols, p.n - col);
-      const BFloat16* const part_b = b + col * (p.transpose_b ? p.ldb : 1);
-      float* const part_sums = sums.get() + col;
-      const auto part = [cols](auto product) { return product.n = cols, product; };
-      native ? native(part(narrow), rows.get(), part_b, part_sums) : widened(part(f), wide.get(), part_b, part_sums);
-      bf16_kernels().result<C>().finish(p.m, cols, p.alpha, part_sums, p.n, p.beta, then.at(col), c + col, p.ldc);
+      const std::int64_t col = i * t.cols;
+      GemmParams<float> part = f;
+      part.n = std::min(t.cols, p.n - col);
+      gemv(part, rows.get(), b + col * (p.transpose_b ? p.ldb : 1), sums.get() + col);
+      bf16_kernels().result<C>().finish(p.m, part.n, p.alpha, sums.get() + col, p.n, p.beta, then.at(col), c + col,
+                                        p.ldc);
     }
   });
 }
@@ -136,7 +145,8 @@ void gemm_bf16_terms(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, c
                      const void* kept) {
   if constexpr (std::is_same_v<B, BFloat16>)
     if (p.m <= gemv_max_m && !p.transpose_a && (!batch_invariant() || gemv_bf16_in_order(p)))
-      return gemv_bf16(p, loop, a, b, c, then);
+      return p.transpose_b && multiplies_bf16() ? gemv_bf16_native(p, loop, a, b, c, then)
+                                                : gemv_bf16_widened(p, loop, a, b, c, then);
   multiplies_bf16() ? gemm_bf16_native(p, loop, a, b, c, then, static_cast<const BFloat16*>(kept))
                     : gemm_bf16_widened(p, loop, a, b, c, then, static_cast<const float*>(kept));
 }

@@ -88,8 +88,13 @@ struct Bf16Operand {
 // Kernels that depend on the type of a result: float or BFloat16.
 template <class To>
 struct Bf16Result {
-  // Computes a block with the processor's instructions for BFloat16; null if there are none.
+  // With the processor's instructions for BFloat16; null if there are none:
+  // Computes a block.
   void (*gemm_block)(const Bf16Block& block, To* c);
+  // Like gemv of GemmKernels, for b' and a part of the columns: c = then(alpha a b' + beta c). a is padded like that of
+  // a block.
+  void (*gemv)(const GemmParams<BFloat16>& p, const BFloat16* a, const BFloat16* b, const Bf16Then& then, To* c,
+               Part part);
   // to = then(alpha x + beta to); `to` is not read if beta = 0.
   void (*finish)(std::int64_t rows, std::int64_t cols, float alpha, const float* x, std::int64_t ld, float beta,
                  const Bf16Then& then, To* to, std::int64_t to_ld);
@@ -104,9 +109,6 @@ struct Bf16Kernels {
   void (*gemv)(const GemmParams<float>& p, const float* a, const BFloat16* b, float* c);
   // Like gemv_in_order of GemmKernels, for m up to gemv_max_m.
   void (*gemv_in_order)(const GemmParams<float>& p, const float* a, const BFloat16* b, float* c);
-  // Like gemv for b' with the processor's instructions for BFloat16; writes sums instead of c. a is padded like that of
-  // a block. Null if there are none.
-  void (*gemv_native)(const GemmParams<BFloat16>& p, const BFloat16* a, const BFloat16* b, float* sums);
   // Splits floats into limbs while it packs them; computes a block of limbs. Null without AMX.
   Bf16Operand<float> limbs = {};
   void (*gemm_limbs)(const Bf16Block& block, float* c) = nullptr;

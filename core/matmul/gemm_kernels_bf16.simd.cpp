@@ -124,11 +124,10 @@ template <class Way>
 constexpr Bf16Kernels native() {
   return {{pack_a_bf16<float>, pack_b_bf16<float>, widen<float>},
           {pack_a_bf16<BFloat16>, pack_b_bf16<BFloat16>, widen<BFloat16>},
-          {gemm_block<Way, float>, finish<Full, float>},
-          {gemm_block<Way, BFloat16>, finish<Full, BFloat16>},
+          {gemm_block<Way, float>, gemv_bf16_native<float>, finish<Full, float>},
+          {gemm_block<Way, BFloat16>, gemv_bf16_native<BFloat16>, finish<Full, BFloat16>},
           gemv<float, BFloat16>,
-          gemv_in_order<float, BFloat16>,
-          gemv_bf16_native};
+          gemv_in_order<float, BFloat16>};
 }
 constexpr Bf16Kernels with_limbs(Bf16Kernels kernels) {
   kernels.limbs = {pack_a_bf16<float, float_limbs>, pack_b_bf16<float, float_limbs>, nullptr};
@@ -148,11 +147,10 @@ const Bf16Kernels& bf16_table() {
 #endif
   static constexpr Bf16Kernels widened{{nullptr, nullptr, widen<float>},
                                        {nullptr, nullptr, widen<BFloat16>},
-                                       {nullptr, finish<Full, float>},
-                                       {nullptr, finish<Full, BFloat16>},
+                                       {nullptr, nullptr, finish<Full, float>},
+                                       {nullptr, nullptr, finish<Full, BFloat16>},
                                        gemv<float, BFloat16>,
-                                       gemv_in_order<float, BFloat16>,
-                                       nullptr};
+                                       gemv_in_order<float, BFloat16>};
   return widened;
 }
 

@@ -45,7 +45,7 @@ void each_columns(std::int64_t n, const Dots& dots, Part part = {}) {
   const auto by = [&](auto R) {
     const std::int64_t step = n / R, end = step * (part.index + 1) / part.count;
     for (std::int64_t j = step * part.index / part.count; j < end; ++j) dots(R, j, step);
-    for (std::int64_t j = step * R; j < n && end == step; ++j)
+    for (std::int64_t j = step * R; j < n && part.index + 1 == part.count; ++j)
       dots(std::integral_constant<int, 1>(), j, std::int64_t{0});
   };
   memory_streams == 8 ? by(std::integral_constant<int, columns_at_once<M, sums, 8>()>())
