@@ -34,7 +34,7 @@ Tensor attending_pairs(const kernels::Attention<>& a, const Terms& terms) {
 Tensor scores_of(const Heads& q, const Heads& k, const kernels::Attention<>& a, const Terms& terms,
                  const Tensor& attends) {
   const Tensor Q = shared_heads(q, a.Sq, a.H), K = shared_heads(k, a.Sk, a.H);
-  Tensor scores = masked_matmul(ProductRole::scores, Q, K, attends) * a.scale;
+  Tensor scores = masked_qk(Q, K, attends) * a.scale;
   if (terms.bias.defined()) scores = scores + terms.bias;
   if (terms.alibi.defined()) scores = scores + alibi_bias(terms.alibi, a.Sq, a.Sk, scores.dtype());
   if (!terms.score) return scores;
@@ -54,8 +54,11 @@ AttentionResult decomposed_attention(const Heads& q, const Heads& k, const Heads
   const Tensor attends = attending_pairs(a, terms);  // (B|1, H|1, 1|Sq, Sk)
 
   Tensor scores = scores_of(q, k, a, terms, attends);
-  if (edits) scores = edited_attention(*edits, "the scores", &Observer::edit_scores, scores);
   const Tensor masked = attends.defined() ? logical_not(attends) : Tensor();
+  if (edits) {  // masked scores are 1 there: no derivative is infinite or NaN, so that 0 times it is 0
+    if (masked.defined()) scores = masked_fill(scores, masked, 1);
+    scores = edited_attention(*edits, "the scores", &Observer::edit_scores, scores);
+  }
   if (masked.defined()) scores = masked_fill(scores, masked, -INFINITY);
   // The softmax of a fully masked row is NaN. The second fill makes it 0, and lets no gradient into the row.
   const auto cleared = [&](const Tensor& w) { return masked.defined() ? masked_fill(w, masked, 0) : w; };
@@ -74,7 +77,7 @@ AttentionResult decomposed_attention(const Heads& q, const Heads& k, const Heads
   Tensor dropped = weights;
   if (a.dropout > 0)  // a product, not a choice: a NaN shows even if it is dropped
     dropped = weights * dropout_at(ones_like(weights), a.dropout, a.key.seed, a.key.call, a.first_weight);
-  Tensor output = masked_matmul(ProductRole::queries, dropped, V, attends);
+  Tensor output = masked_pv(dropped, Transpose::no, V, attends);
   if (edits) output = edited_attention(*edits, "the output", &Observer::edit_output, output);
   if (q.layout != HeadLayout::first) output = transpose(output, 1, 2);
   const Tensor lse = logits.size(-1) > 0 ? logsumexp(logits, {-1}) : full({a.B, a.H, a.Sq}, -INFINITY, logits.dtype());

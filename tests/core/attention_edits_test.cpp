@@ -243,6 +243,26 @@ TEST_CASE("with a cache, edits give what they give for the whole sequence", "[ob
   CHECK(editor.told.back().window == window);
 }
 
+TEST_CASE("a masked NaN reaches neither the result nor a gradient of an edit", "[observer]") {
+  const Operands x;
+  Tensor factor = full({}, 2., float64).requires_grad_();
+  Editor editor;
+  editor.scores = [&](const Tensor& s) { return s * factor * exp(s); };
+  editor.weights = [&](const Tensor& w) { return w * factor; };
+  const Observe watching(editor);
+  const auto results = [&](double hidden) {
+    Tensor k = x.k.detach().clone(), v = x.v.detach().clone();
+    for (Tensor* t : {&k, &v}) (*t)[{range(), 3}] = hidden;
+    const auto o = AttentionOptions().mask(create_padding_mask(tensor({{1, 2, 3, 0, 5}, {1, 2, 3, 0, 0}})));
+    const Tensor y = multi_head_attention(x.q, k, v, 2, o);
+    std::vector<Tensor> all = grad(sum(square(y)), {x.q, factor});
+    all.push_back(y.detach());
+    return all;
+  };
+  const std::vector<Tensor> clean = results(1), dirty = results(nan);
+  for (std::size_t i = 0; i < clean.size(); ++i) check_close(dirty[i], clean[i]);
+}
+
 TEST_CASE("a replacement that does not fit, or a change in place, is an error", "[observer]") {
   const Operands x;
   Editor editor;

@@ -1,6 +1,5 @@
 #include "fit/attention.hpp"
 
-#include "attention/masked_matmul.hpp"
 #include "support/attention_problem.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
@@ -321,43 +320,6 @@ TEST_CASE("a NaN that is visible takes its whole row of weights") {
           CHECK(all(isnan(w[{0, 1}])).item<bool>());
           CHECK(all(isfinite(w[{0, 0}])).item<bool>());
         }
-}
-
-TEST_CASE("pair by pair, the products over visible pairs are matrix products") {
-  // [queries, keys] and [.., features] panels with room between the rows.
-  const std::int64_t Q = 3, K = 4, D = 5;
-  std::mt19937_64 random(3);
-  const Tensor x = random_tensor({Q, D + 2}, domain::real, random), y = random_tensor({K, D + 1}, domain::real, random);
-  const std::vector<bool> seen{true, false, true, true, false, false, false, false, true, true, false, true};
-  const Tensor visible = tensor(seen, {Q, K});
-  const Tensor s = random_tensor({Q, K}, domain::real, random) * visible.to(float64);
-  const auto of_scores = [](auto* data, std::int64_t row) {
-    return kernels::ProductView<std::remove_pointer_t<decltype(data)>>{data, row, 1, 0};
-  };
-  const auto of_queries = [](auto* data, std::int64_t row) {
-    return kernels::ProductView<std::remove_pointer_t<decltype(data)>>{data, row, 0, 1};
-  };
-  const auto of_keys = [](auto* data, std::int64_t row) {
-    return kernels::ProductView<std::remove_pointer_t<decltype(data)>>{data, 0, row, 1};
-  };
-  const auto read = [](const Tensor& t, const auto& as) { return as(t.data<double>().data(), t.size(1)); };
-  kernels::Visibility pairs;
-  pairs.Sq = Q, pairs.Sk = K, pairs.mask = {visible.data<bool>().data(), 0, 0, K};
-  const Tensor x5 = slice(x, 1, 0, D), y5 = slice(y, 1, 0, D);
-  const auto expect = [&](const Shape& shape, const Tensor& expected, const auto& kernel) {
-    Tensor out = zeros(shape, float64);
-    kernel(out.fresh<double>());
-    CHECK(max_difference(out, expected) < 1e-14);
-  };
-  expect({Q, K}, matmul(x5, Transpose::no, y5, Transpose::yes) * visible.to(float64), [&](double* out) {
-    kernels::masked_matmul(pairs, 0, 0, D, of_scores(out, K), read(x, of_queries), read(y, of_keys));
-  });
-  expect({Q, D}, matmul(s, y5), [&](double* out) {
-    kernels::masked_matmul(pairs, 0, 0, D, of_queries(out, D), read(s, of_scores), read(y, of_keys));
-  });
-  expect({K, D}, matmul(s, Transpose::yes, x5, Transpose::no), [&](double* out) {
-    kernels::masked_matmul(pairs, 0, 0, D, of_keys(out, D), read(s, of_scores), read(x, of_queries));
-  });
 }
 
 TEST_CASE("dropout of attention") {

@@ -2,16 +2,14 @@
 #include <type_traits>
 #include <utility>
 
-#include "attention/masked_matmul.hpp"
 #include "kernels/copy.hpp"
 #include "kernels/gather.hpp"
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
-#include "support/rounding.hpp"
 #include "support/variants.hpp"
 
-// Kernels that move elements or skip them, each against plain loops: copy.hpp, gather.hpp, masked_matmul.hpp. Moves
-// are exact, and sums are added in the order of the list, so that they have the bits of plain loops.
+// Kernels that move elements, each against plain loops: copy.hpp, gather.hpp. Moves are exact, and sums are added in
+// the order of the list, so that they have the bits of plain loops.
 namespace fit::test::copy_kernels_test {
 namespace {
 
@@ -227,117 +225,6 @@ void check_gathers() {
   check_element_moves<T>({2, 3, 2, 3}, {3, 3, 4, 5}, 2);
 }
 
-// ---- visible ----------------------------------------------------------------------------------------------------
-
-template <class T>
-struct Matrix {
-  std::int64_t rows, columns, stride;
-  GuardedBuffer<T> room;
-  Matrix(std::int64_t rows, std::int64_t columns, std::int64_t gap)
-      : rows(rows), columns(columns), stride(columns + gap), room((rows - 1) * stride + columns) {}
-  T& operator()(std::int64_t i, std::int64_t j) { return room[i * stride + j]; }
-  void draw(std::mt19937_64& random) {
-    for (std::int64_t i = 0; i < rows; ++i)
-      for (std::int64_t j = 0; j < columns; ++j) (*this)(i, j) = static_cast<T>(between(-2, 2)(random));
-  }
-  // As the scores, the queries or the keys of a product.
-  template <class U = const T>
-  kernels::ProductView<U> scores() {
-    return {room.data(), stride, 1, 0};
-  }
-  template <class U = const T>
-  kernels::ProductView<U> queries() {
-    return {room.data(), stride, 0, 1};
-  }
-  template <class U = const T>
-  kernels::ProductView<U> keys() {
-    return {room.data(), 0, stride, 1};
-  }
-  void clear() {
-    for (std::int64_t i = 0; i < rows; ++i)
-      for (std::int64_t j = 0; j < columns; ++j) (*this)(i, j) = T(0);
-  }
-};
-
-// result(i, j) is within rounding of the sum of the terms, and what lies between the rows is left alone.
-template <class T, class Terms>
-void check_sums(const char* name, Matrix<T>& result, const Terms& terms) {
-  Worst worst;
-  bool kept = result.room.guards_intact();
-  for (std::int64_t i = 0; i < result.rows; ++i) {
-    for (std::int64_t j = 0; j < result.columns; ++j) worst.add(i * result.columns + j, result(i, j), sum(terms(i, j)));
-    if (i + 1 < result.rows)
-      for (std::int64_t j = result.columns; j < result.stride; ++j)
-        kept = kept && result.room.untouched(i * result.stride + j);
-  }
-  INFO(name << ", " << sizeof(T) << " bytes, " << worst);
-  CHECK(worst.within_bounds());
-  CHECK(kept);
-}
-
-template <class T>
-void check_visible(std::int64_t queries, std::int64_t keys, std::int64_t features, bool shared, std::int64_t gap) {
-  INFO(queries << " queries, " << keys << " keys, " << features << " features, one row of visible keys " << shared);
-  using Terms = std::vector<Rounded<T>>;
-  std::mt19937_64 random(static_cast<std::uint64_t>(queries * keys));
-  GuardedBuffer<bool> seen(queries * keys);
-  for (std::int64_t i = 0; i < queries * keys; ++i) seen[i] = random() % 3 != 0;
-  const auto visible = [&](std::int64_t q, std::int64_t k) { return seen[shared ? k : q * keys + k]; };
-  kernels::Visibility pairs;
-  pairs.Sq = queries, pairs.Sk = keys, pairs.mask = {seen.data(), 0, 0, shared ? 0 : keys};
-  Matrix<T> x(queries, features, gap), y(keys, features, gap), s(queries, keys, gap),
-      to_queries(queries, features, gap), to_keys(keys, features, gap);
-  x.draw(random), y.draw(random);
-  // What nobody sees is never multiplied.
-  for (std::int64_t k = 0; k < keys; ++k) {
-    bool hidden = true;
-    for (std::int64_t q = 0; q < queries; ++q) hidden = hidden && !visible(q, k);
-    if (hidden)
-      for (std::int64_t d = 0; d < features; ++d) y(k, d) = std::numeric_limits<T>::quiet_NaN();
-  }
-  s.clear(), to_queries.clear(), to_keys.clear();
-  kernels::masked_matmul(pairs, 0, 0, features, s.template scores<T>(), x.queries(), y.keys());
-  check_sums("masked_qk", s, [&](std::int64_t q, std::int64_t k) {
-    Terms terms;
-    if (visible(q, k))
-      for (std::int64_t d = 0; d < features; ++d) terms.push_back(Rounded<T>(x(q, d)) * Rounded<T>(y(k, d)));
-    return terms;
-  });
-  for (std::int64_t q = 0; q < queries; ++q)
-    for (std::int64_t k = 0; k < keys; ++k)
-      if (!visible(q, k)) s(q, k) = std::numeric_limits<T>::quiet_NaN();
-  kernels::masked_matmul(pairs, 0, 0, features, to_queries.template queries<T>(), s.scores(), y.keys());
-  kernels::masked_matmul(pairs, 0, 0, features, to_keys.template keys<T>(), s.scores(), x.queries());
-  check_sums("masked_pv", to_queries, [&](std::int64_t q, std::int64_t d) {
-    Terms terms;
-    for (std::int64_t k = 0; k < keys; ++k)
-      if (visible(q, k)) terms.push_back(Rounded<T>(s(q, k)) * Rounded<T>(y(k, d)));
-    return terms;
-  });
-  check_sums("masked_pt_q", to_keys, [&](std::int64_t k, std::int64_t d) {
-    Terms terms;
-    for (std::int64_t q = 0; q < queries; ++q)
-      if (visible(q, k)) terms.push_back(Rounded<T>(s(q, k)) * Rounded<T>(x(q, d)));
-    return terms;
-  });
-  const auto finite = [&] {
-    std::int64_t rows = 0;
-    for (std::int64_t q = 0; q < queries; ++q) rows += kernels::all_finite(&x(q, 0), features);
-    return rows == queries;
-  };
-  CHECK(finite());
-  for (const double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
-                           -std::numeric_limits<double>::infinity()}) {
-    T& at = x(pick(random, 0, queries - 1), pick(random, 0, features - 1));
-    const T before = at;
-    at = static_cast<T>(bad);
-    CHECK_FALSE(finite());
-    at = bad > 0 ? std::numeric_limits<T>::max() : std::numeric_limits<T>::lowest();
-    CHECK(finite());
-    at = before;
-  }
-}
-
 }  // namespace
 
 TEST_CASE("copies between any two layouts are those of plain loops", "[kernels]") {
@@ -374,17 +261,6 @@ TEST_CASE("gathered and scattered elements are those of plain loops, to the bit"
   GuardedBuffer<unsigned char> x = counted<unsigned char>(5 * 7), y(33 * 7, 3);
   kernels::gather_rows(y.data(), x.data(), ids.data(), 33, kernels::AxisView({5, 7}, 0), 1, 2);
   for (std::int64_t i = 0; i < 33 * 7; ++i) CHECK(y[i] == (ids[i / 7] == 2 ? 0 : x[ids[i / 7] * 7 + i % 7]));
-}
-
-TEST_CASE("products over visible pairs are within the rounding of plain sums", "[kernels]") {
-  for (const std::int64_t queries : {1, 3, 7, 33})
-    for (const std::int64_t keys : {1, 3, 7, 33})
-      for (const std::int64_t features : {1, 3, 7, 33, 257})
-        for (const bool shared : {false, true})
-          for (const std::int64_t gap : {0, 2}) {
-            check_visible<float>(queries, keys, features, shared, gap);
-            check_visible<double>(queries, keys, features, shared, gap);
-          }
 }
 
 }  // namespace fit::test::copy_kernels_test
