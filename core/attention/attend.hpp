@@ -66,9 +66,9 @@ Tensor attention_scores(const Heads& q, const Heads& k, const kernels::Attention
 Shape output_shape(const Heads& q, const kernels::Attention<>& a);
 Shape weights_shape(const Heads& q, const kernels::Attention<>& a);
 
-/// The pairs that an expression allows, boolean (B|1, H|1, Sq, Sk). Pairs that causality or the window masks may have
-/// any value.
-Tensor evaluate_mask(const Expression& attends, std::int64_t B, std::int64_t H, std::int64_t Sq, std::int64_t Sk);
+/// The pairs (B, H, Sq, Sk) from `origin` on that an expression allows, boolean (B|1, H|1, Sq, Sk). Pairs that
+/// causality or the window masks may have any value.
+Tensor evaluate_mask(const Expression& attends, const Shape& pairs, const PairOrigin& origin = {});
 /// The pairs that causality and the window allow, boolean (1, 1, Sq, Sk).
 Tensor range_mask(const kernels::Visibility& v);
 

@@ -25,7 +25,7 @@ Tensor shared_heads(const Heads& h, std::int64_t length, std::int64_t count) {
 
 // The pairs that attend; undefined if all do.
 Tensor attending_pairs(const kernels::Attention<>& a, const Terms& terms) {
-  const Tensor attends = terms.attends ? evaluate_mask(*terms.attends, a.B, a.H, a.Sq, a.Sk) : Tensor();
+  const Tensor attends = terms.attends ? evaluate_mask(*terms.attends, {a.B, a.H, a.Sq, a.Sk}) : Tensor();
   const Tensor allowed = combine_masks(terms.mask, attends);
   return a.causal || a.window > 0 ? combine_masks(allowed, range_mask(a)) : allowed;
 }

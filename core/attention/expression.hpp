@@ -55,8 +55,8 @@ struct Bounds {
 struct PairBounds {
   Bounds batch, head, query, key, ahead;
   /// The pairs of some queries and keys that causality and the window allow. None of the intervals may be empty.
-  PairBounds(const kernels::Visibility& v, Bounds batch, Bounds head, kernels::Interval queries,
-             kernels::Interval keys);
+  PairBounds(const kernels::Visibility& v, kernels::Interval elements, kernels::Interval heads,
+             kernels::Interval queries, kernels::Interval keys);
   bool empty() const;
 };
 

@@ -190,20 +190,19 @@ std::string digits(double x) {
 
 }  // namespace
 
-PairBounds::PairBounds(const kernels::Visibility& v, Bounds b, Bounds h, Interval queries, Interval keys)
-    : batch(b), head(h) {
-  const auto bounds = [](std::int64_t low, std::int64_t high) {
-    return Bounds{static_cast<double>(low), static_cast<double>(high), false};
+PairBounds::PairBounds(const kernels::Visibility& v, Interval elements, Interval heads, Interval queries,
+                       Interval keys) {
+  const auto bounds = [](Interval x) {
+    return Bounds{static_cast<double>(x.first), static_cast<double>(x.end - 1), false};
   };
-  query = bounds(v.place(queries.first), v.place(queries.end - 1));
-  key = bounds(keys.first, keys.end - 1);
+  batch = bounds(elements), head = bounds(heads), key = bounds(keys);
+  query = bounds({v.place(queries.first), v.place(queries.end)});
   ahead = plus(key, times(-1, query));
-  const Interval allowed = v.distances();
-  const double nearest = static_cast<double>(allowed.first), farthest = static_cast<double>(allowed.end - 1);
-  query.low = std::max(query.low, key.low - farthest), key.high = std::min(key.high, query.high + farthest);
-  query.high = std::min(query.high, key.high - nearest), key.low = std::max(key.low, query.low + nearest);
-  ahead.high = std::min(ahead.high, farthest);
-  ahead.low = std::max(ahead.low, nearest);
+  const Bounds allowed = bounds(v.distances());
+  query.low = std::max(query.low, key.low - allowed.high), key.high = std::min(key.high, query.high + allowed.high);
+  query.high = std::min(query.high, key.high - allowed.low), key.low = std::max(key.low, query.low + allowed.low);
+  ahead.high = std::min(ahead.high, allowed.high);
+  ahead.low = std::max(ahead.low, allowed.low);
 }
 
 bool PairBounds::empty() const { return query.low > query.high || key.low > key.high || ahead.low > ahead.high; }

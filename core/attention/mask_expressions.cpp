@@ -107,11 +107,12 @@ AttentionMask block_mask(const Tensor& blocks, std::int64_t block_size) {
   };
 }
 
-Tensor detail::evaluate_mask(const Expression& e, std::int64_t B, std::int64_t H, std::int64_t Sq, std::int64_t Sk) {
+Tensor detail::evaluate_mask(const Expression& e, const Shape& pairs, const PairOrigin& origin) {
   const NoGrad no_grad;
-  const Shape pairs{B, H, Sq, Sk}, shape{e.reads(SymbolOp::batch) ? B : 1, e.reads(SymbolOp::head) ? H : 1, Sq, Sk};
+  const Shape shape{e.reads(SymbolOp::batch) ? pairs[0] : 1, e.reads(SymbolOp::head) ? pairs[1] : 1, pairs[2],
+                    pairs[3]};
   if (pairs.numel() == 0) return Tensor::empty(shape, boolean);
-  return broadcast_to(e.methods->evaluate(e, {}, e.tables, {}, pairs, {}), shape);
+  return broadcast_to(e.methods->evaluate(e, {}, e.tables, {}, pairs, origin), shape);
 }
 
 Tensor to_tensor(const AttentionMask& mask, std::int64_t B, std::int64_t H, std::int64_t Sq, std::int64_t Sk) {
@@ -121,7 +122,7 @@ Tensor to_tensor(const AttentionMask& mask, std::int64_t B, std::int64_t H, std:
     if (size < 0) check::fail(op, "sizes are ", B, ", ", H, ", ", Sq, ", ", Sk, ": none may be negative");
   const detail::Expression e(mask.node(), Sk - Sq);
   detail::check_ranges(op, e, B, H, detail::visibility({}, false, 0, Sq, Sk));
-  return detail::evaluate_mask(e, B, H, Sq, Sk);
+  return detail::evaluate_mask(e, {B, H, Sq, Sk});
 }
 
 }  // namespace fit

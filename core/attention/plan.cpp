@@ -5,7 +5,7 @@
 #include <array>
 #include <cstring>
 #include <map>
-#include <vector>
+#include <mutex>
 
 #include "attention/attend.hpp"
 #include "fit/detail/scoped.hpp"
@@ -23,20 +23,6 @@ using kernels::Visibility;
 
 using TileBits = std::array<std::uint64_t, tile_size>;
 
-// Gives different tiles different numbers, from 0 on.
-class Numbering {
- public:
-  std::int64_t number(const TileBits& bits) {
-    const auto [at, added] = numbers_.emplace(bits, static_cast<std::int64_t>(all.size()));
-    if (added) all.push_back(bits);
-    return at->second;
-  }
-  std::vector<TileBits> all;
-
- private:
-  std::map<TileBits, std::int64_t> numbers_;
-};
-
 // n <= 64 bools as bits.
 std::uint64_t packed(const bool* x, std::int64_t n) {
   std::uint64_t bits = 0;
@@ -50,42 +36,11 @@ std::uint64_t packed(const bool* x, std::int64_t n) {
   return bits;
 }
 
-Bounds whole(std::int64_t first, std::int64_t last) {
-  return {static_cast<double>(first), static_cast<double>(last), false};
-}
-
-// An expression for the queries of a row of tiles, of one head of one element.
-struct Question {
-  const Expression& e;
-  const Visibility& v;
-  std::int64_t b, h;
-  Interval queries;
-
-  // Calls answer(keys, bounds of the expression) for parts of the keys. Without a single answer, it asks again for each
-  // half of the tiles.
-  template <class Answer>
-  void ask(Interval keys, const Answer& answer) const {
-    const PairBounds pairs(v, whole(b, b), whole(h, h), queries, keys);
-    const Bounds value = pairs.empty() ? Bounds{} : e.methods->bounds(e, pairs).back();
-    const std::int64_t tiles = (keys.end - keys.first + tile_size - 1) / tile_size;
-    if (value.single() || tiles == 1) return answer(keys, value);
-    const std::int64_t middle = keys.first + tiles / 2 * tile_size;
-    ask({keys.first, middle}, answer);
-    ask({middle, keys.end}, answer);
-  }
-};
-
-// Whether an expression allows the pairs from `origin` on, boolean, of the shape `pairs`.
-Tensor answers_of(const Expression& e, const Shape& pairs, const PairOrigin& origin) {
-  return broadcast_to(e.methods->evaluate(e, {}, e.tables, {}, pairs, origin), pairs);
-}
-
 }  // namespace
 
 void check_ranges(const char* op, const Expression& e, std::int64_t B, std::int64_t H, const Visibility& v,
                   DType dtype) {
-  if (B * H * v.Sq * v.Sk > 0)
-    e.methods->check(e, op, PairBounds(v, whole(0, B - 1), whole(0, H - 1), {0, v.Sq}, {0, v.Sk}), dtype);
+  if (B * H * v.Sq * v.Sk > 0) e.methods->check(e, op, PairBounds(v, {0, B}, {0, H}, {0, v.Sq}, {0, v.Sk}), dtype);
 }
 
 TilePlan plan_tiles(const Visibility& v, std::int64_t B, std::int64_t H, const std::optional<Expression>& attends) {
@@ -99,16 +54,26 @@ TilePlan plan_tiles(const Visibility& v, std::int64_t B, std::int64_t H, const s
   TilePlan plan{Tensor::empty({elements, heads, rows, columns}, int64), {}};
   std::int64_t* const tiles = plan.tiles.fresh<std::int64_t>();
   std::fill_n(tiles, plan.tiles.numel(), TileTable::empty);
-  std::vector<Numbering> partial(static_cast<std::size_t>(elements * heads * rows));
+  std::map<TileBits, std::int64_t> numbers;  // of different tiles, from 0 on in the order in which threads find them
+  std::mutex mutex;
   const auto plan_row = [&](std::int64_t r) {
     const std::int64_t b = r / (heads * rows), h = r / rows % heads, i0 = r % rows * tile_size;
     const std::int64_t count = one_row ? 1 : std::min(tile_size, v.Sq - i0);
     const Interval range = one_row ? Interval{0, v.Sk} : v.keys_of({i0, i0 + count});
+    // The number of a tile. Neighbours are often equal: the last one needs no lock.
+    TileBits last{};
+    std::int64_t last_number = -1;
+    const auto number = [&](const TileBits& bits) {
+      if (last_number >= 0 && bits == last) return last_number;
+      last = bits;
+      const std::lock_guard lock(mutex);
+      return last_number = numbers.try_emplace(bits, static_cast<std::int64_t>(numbers.size())).first->second;
+    };
     // The tile of key j0. by_pairs: the expression is computed for each pair.
     const auto tile_of = [&](std::int64_t j0, bool by_pairs) {
       const std::int64_t n = std::min(tile_size, v.Sk - j0);
       const std::uint64_t all = Visibility::bits_below(n);
-      const Tensor answers = by_pairs ? answers_of(*attends, {1, 1, count, n}, {b, h, i0, j0}) : Tensor();
+      const Tensor answers = by_pairs ? evaluate_mask(*attends, {1, 1, count, n}, {b, h, i0, j0}) : Tensor();
       TileBits bits{};
       std::uint64_t any = 0, every = all;
       for (std::int64_t i = 0; i < count; ++i) {
@@ -118,22 +83,28 @@ TilePlan plan_tiles(const Visibility& v, std::int64_t B, std::int64_t H, const s
         any |= row, every &= row;
       }
       if (one_row) bits.fill(bits[0]);
-      return any == 0       ? TileTable::empty
-             : every == all ? TileTable::full
-                            : partial[static_cast<std::size_t>(r)].number(bits);
+      return any == 0 ? TileTable::empty : every == all ? TileTable::full : number(bits);
     };
-    const auto fill = [&](Interval keys, const Bounds& answer) {
+    // Fills the tiles of some keys. If the expression has no single answer for them, fills each half of the tiles.
+    const auto fill = [&](const auto& self, Interval keys) -> void {
+      Bounds answer{1, 1};
+      if (attends) {
+        const PairBounds pairs(v, {b, b + 1}, {h, h + 1}, {i0, one_row ? v.Sq : i0 + count}, keys);
+        answer = pairs.empty() ? Bounds{} : attends->methods->bounds(*attends, pairs).back();
+      }
+      const std::int64_t blocks = (keys.end - keys.first + tile_size - 1) / tile_size;
+      if (!answer.single() && blocks > 1) {
+        const std::int64_t middle = keys.first + blocks / 2 * tile_size;
+        self(self, {keys.first, middle});
+        return self(self, {middle, keys.end});
+      }
       if (answer.single() && answer.low == 0) return;
       for (std::int64_t j0 = keys.first; j0 < keys.end; j0 += tile_size)
         tiles[r * columns + j0 / tile_size] =
             answer.single() && !v.mask.data ? TileTable::full : tile_of(j0, !answer.single());
     };
-    const Interval keys{range.first / tile_size * tile_size, range.end};
-    if (keys.first >= keys.end) return;
-    if (attends)
-      Question{*attends, v, b, h, {i0, one_row ? v.Sq : i0 + count}}.ask(keys, fill);
-    else
-      fill(keys, whole(1, 1));
+    const std::int64_t first = range.first / tile_size * tile_size;
+    if (first < range.end) fill(fill, {first, range.end});
   };
   const std::int64_t grain = 1 + (std::int64_t{1} << 16) / (tile_size * v.Sk + 1);
   // The operations of an expression are not recorded, and observers do not see them.
@@ -142,18 +113,9 @@ TilePlan plan_tiles(const Visibility& v, std::int64_t B, std::int64_t H, const s
   parallel_for(elements * heads * rows, grain, dynamic_schedule, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) plan_row(r);
   });
-  Numbering numbering;
-  for (std::int64_t r = 0; r < elements * heads * rows; ++r) {
-    Numbering& own = partial[static_cast<std::size_t>(r)];
-    std::vector<std::int64_t> numbers;
-    for (const TileBits& bits : own.all) numbers.push_back(numbering.number(bits));
-    for (std::int64_t c = 0; c < columns; ++c)
-      if (std::int64_t& tile = tiles[r * columns + c]; tile >= 0) tile = numbers[static_cast<std::size_t>(tile)];
-    own = {};
-  }
-  plan.bits = Tensor::empty({static_cast<std::int64_t>(numbering.all.size()), tile_size}, int64);
-  if (!numbering.all.empty())
-    std::memcpy(plan.bits.fresh<std::int64_t>(), numbering.all.data(), numbering.all.size() * sizeof(TileBits));
+  plan.bits = Tensor::empty({static_cast<std::int64_t>(numbers.size()), tile_size}, int64);
+  std::int64_t* const to = plan.bits.fresh<std::int64_t>();
+  for (const auto& [bits, n] : numbers) std::memcpy(to + n * tile_size, bits.data(), sizeof bits);
   return plan;
 }
 

@@ -208,7 +208,7 @@ std::string explain(const AttentionOptions& options, std::int64_t queries, std::
   if (options.attends().defined()) {
     const detail::Expression attends(options.attends().node(), keys - queries);
     const auto [B, H] = checked(attends);
-    mask = combine_masks(mask, detail::evaluate_mask(attends, B, H, queries, keys));
+    mask = combine_masks(mask, detail::evaluate_mask(attends, {B, H, queries, keys}));
   }
 
   // Sequences and heads with equal masks form one case.
