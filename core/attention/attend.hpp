@@ -69,8 +69,8 @@ Shape weights_shape(const Heads& q, const kernels::Attention<>& a);
 /// The pairs (B, H, Sq, Sk) from `origin` on that an expression allows, boolean (B|1, H|1, Sq, Sk). Pairs that
 /// causality or the window masks may have any value.
 Tensor evaluate_mask(const Expression& attends, const Shape& pairs, const PairOrigin& origin = {});
-/// The pairs that causality and the window allow, boolean (1, 1, Sq, Sk).
-Tensor range_mask(const kernels::Visibility& v);
+/// The pairs that attend, boolean (B, H, Sq, Sk).
+Tensor pairs_mask(const kernels::Visibility& v, std::int64_t B = 1, std::int64_t H = 1);
 
 /// -slopes[h] |i + Sk - Sq - j|, (1, H, Sq, Sk).
 Tensor alibi_bias(const Tensor& slopes, std::int64_t queries, std::int64_t keys, DType dtype);

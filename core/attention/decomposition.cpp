@@ -7,6 +7,7 @@
 #include "fit/autocast.hpp"
 #include "fit/named_values.hpp"
 #include "fit/ops.hpp"
+#include "fit/parallel.hpp"
 #include "ops/dropout.hpp"
 #include "ops/precision.hpp"
 
@@ -27,7 +28,7 @@ Tensor shared_heads(const Heads& h, std::int64_t length, std::int64_t count) {
 Tensor attending_pairs(const kernels::Attention<>& a, const Terms& terms) {
   const Tensor attends = terms.attends ? evaluate_mask(*terms.attends, {a.B, a.H, a.Sq, a.Sk}) : Tensor();
   const Tensor allowed = combine_masks(terms.mask, attends);
-  return a.causal || a.window > 0 ? combine_masks(allowed, range_mask(a)) : allowed;
+  return a.causal || a.window > 0 ? combine_masks(allowed, pairs_mask(a)) : allowed;
 }
 
 // The scores [B, H, Sq, Sk]. Those of masked pairs are arbitrary.
@@ -104,13 +105,16 @@ Tensor attention_scores(const Heads& q, const Heads& k, const kernels::Attention
   return attends.defined() ? masked_fill(scores, logical_not(attends), -INFINITY) : scores;
 }
 
-Tensor range_mask(const kernels::Visibility& v) {
-  Tensor mask = Tensor::empty({1, 1, v.Sq, v.Sk}, boolean);
-  bool* to = mask.fresh<bool>();
-  for (std::int64_t i = 0; i < v.Sq; ++i) {
-    const kernels::Interval keys = v.range(i);
-    for (std::int64_t j = 0; j < v.Sk; ++j) *to++ = j >= keys.first && j < keys.end;
-  }
+Tensor pairs_mask(const kernels::Visibility& v, std::int64_t B, std::int64_t H) {
+  Tensor mask = Tensor::empty({B, H, v.Sq, v.Sk}, boolean);
+  bool* const to = mask.fresh<bool>();
+  const std::int64_t grain = (std::int64_t{1} << 13) / (v.Sk + 1) + 1;
+  parallel_for(B * H * v.Sq, grain, [&](std::int64_t begin, std::int64_t end) {
+    const kernels::Visibility pairs = v;  // a copy: no store changes it, so a row computes its range once
+    for (std::int64_t r = begin; r < end; ++r)
+      for (std::int64_t j = 0; j < pairs.Sk; ++j)
+        to[r * pairs.Sk + j] = pairs.attends(r / pairs.Sq / H, r / pairs.Sq % H, r % pairs.Sq, j);
+  });
   return mask;
 }
 

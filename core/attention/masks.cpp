@@ -9,7 +9,7 @@ namespace fit {
 
 Tensor create_look_ahead_mask(std::int64_t n) {
   if (n < 0) check::fail("create_look_ahead_mask", "the length is ", n, ": it must not be negative");
-  return detail::range_mask(detail::visibility({}, true, 0, n, n)).alias({1, n, n});
+  return detail::pairs_mask(detail::visibility({}, true, 0, n, n)).alias({1, n, n});
 }
 
 Tensor create_padding_mask(const Tensor& ids, std::int64_t pad_token_id) {

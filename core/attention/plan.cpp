@@ -121,16 +121,9 @@ TilePlan plan_tiles(const Visibility& v, std::int64_t B, std::int64_t H, const s
 
 Tensor TilePlan::mask(std::int64_t Sq, std::int64_t Sk) const {
   if (!tiles.defined()) return {};
-  const Shape& s = tiles.shape();
-  const kernels::TileTable rows = table();
-  const std::int64_t queries = s[2] == 1 && Sq > tile_size ? 1 : Sq;
-  Tensor mask = Tensor::empty({s[0], s[1], queries, Sk}, boolean);
-  bool* to = mask.fresh<bool>();
-  for (std::int64_t b = 0; b < s[0]; ++b)
-    for (std::int64_t h = 0; h < s[1]; ++h)
-      for (std::int64_t i = 0; i < queries; ++i)
-        for (std::int64_t j = 0; j < Sk; ++j) *to++ = rows.row(b, h, i, j) >> (j % tile_size) & 1;
-  return mask;
+  Visibility v;
+  v.Sq = tiles.size(2) == 1 && Sq > tile_size ? 1 : Sq, v.Sk = Sk, v.table = table();
+  return pairs_mask(v, tiles.size(0), tiles.size(1));
 }
 
 TileTable TilePlan::table() const {

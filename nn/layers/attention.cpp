@@ -161,7 +161,7 @@ AttentionMasks MultiHeadAttention::append_keys(Tensor& k, Tensor& v, const Atten
   // Causality and windows count from the last key: they become a mask before keys are appended.
   if (masks.causal() || masks.window() > 0) {
     const auto visibility = fit::detail::visibility({}, masks.causal(), masks.window(), queries, keys);
-    const Tensor range = fit::detail::range_mask(visibility).alias({queries, keys});
+    const Tensor range = fit::detail::pairs_mask(visibility).alias({queries, keys});
     masks.mask(masks.mask().defined() ? where(range, masks.mask(), 0) : range);
     masks.causal(false).window(0);
   }
