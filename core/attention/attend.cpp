@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "attention/event.hpp"
 #include "attention/plan.hpp"
 #include "attention/score_lowering.hpp"
 #include "fit/batch_invariant.hpp"

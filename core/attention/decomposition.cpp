@@ -2,7 +2,6 @@
 #include <cmath>
 
 #include "attention/attend.hpp"
-#include "attention/event.hpp"
 #include "attention/masked_matmul.hpp"
 #include "fit/autocast.hpp"
 #include "fit/named_values.hpp"

@@ -1,5 +1,4 @@
-#include "attention/event.hpp"
-
+#include "attention/attend.hpp"
 #include "fit/named_values.hpp"
 #include "fit/ops.hpp"
 #include "graph/observers.hpp"

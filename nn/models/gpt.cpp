@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "attention/event.hpp"
+#include "attention/attend.hpp"
 #include "base/joined.hpp"
 #include "fit/activation_checkpoint.hpp"
 #include "fit/named_values.hpp"
