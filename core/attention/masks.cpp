@@ -1,6 +1,4 @@
 // Masks for attention, and what a picture of its weights needs.
-#include <cmath>
-
 #include "attention/attend.hpp"
 #include "fit/ops.hpp"
 #include "tensor/check.hpp"
@@ -16,10 +14,7 @@ Tensor create_padding_mask(const Tensor& ids, std::int64_t pad_token_id) {
   constexpr const char* op = "create_padding_mask";
   check::dtype(op, "ids", ids, int64);
   if (ids.rank() != 2) check::fail(op, "ids is ", ids.shape(), ": it must be (B, S)");
-  Tensor mask = Tensor::empty({ids.size(0), 1, ids.size(1)}, boolean);
-  bool* to = mask.fresh<bool>();
-  for (const std::int64_t id : ids.data<std::int64_t>()) *to++ = id != pad_token_id;
-  return mask;
+  return unsqueeze(ne(ids, pad_token_id), 1);
 }
 
 MaskAndBias mask_from_torch(const Tensor& mask, TorchMask kind, std::int64_t num_heads) {
@@ -74,21 +69,17 @@ AttentionView attention_visualization_helper(const Tensor& weights, const std::v
     check::fail(op, "weights is ", weights.shape(),
                 ": it must be (B, H, Sq, Sk), (B, Sq, Sk) or (Sq, Sk), with at least one of each");
   const std::int64_t heads = rank == 4 ? weights.size(1) : 1, queries = weights.size(-2), keys = weights.size(-1);
-  AttentionView view{zeros({queries, keys}, float64), tokens, 0, zeros({queries}, float64)};
+  AttentionView view{{}, tokens, 0, {}};
   if (tokens.empty())
     for (std::int64_t i = 0; i < queries; ++i) view.tokens.push_back("Token_" + std::to_string(i));
   if (static_cast<std::int64_t>(view.tokens.size()) != queries)
     check::fail(op, tokens.size(), " tokens for weights ", weights.shape(), ": there must be one for each of the ",
                 queries, " queries");
 
-  const Tensor exact = weights.detach().to(float64);
-  const double* const p = exact.data<double>().data();  // the first batch comes first
-  double* const mean = view.attention_matrix.fresh<double>();
-  double* const entropy = view.attention_entropy.fresh<double>();
-  for (std::int64_t i = 0; i < queries * keys; ++i) {
-    for (std::int64_t h = 0; h < heads; ++h) mean[i] += p[h * queries * keys + i] / static_cast<double>(heads);
-    if (mean[i] != 0) entropy[i / keys] -= mean[i] * std::log(mean[i]);
-  }
+  const Tensor exact = reshape(weights.detach().to(float64), {-1, heads, queries, keys});
+  const Tensor p = mean(Tensor(exact[0]), 0);
+  view.attention_matrix = p;
+  view.attention_entropy = 0 - sum(p * log(masked_fill(p, p == 0, 1)), -1);  // 0 log 0 is 0
   view.max_attention = max(view.attention_matrix).item();
   return view;
 }
