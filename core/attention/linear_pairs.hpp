@@ -1,6 +1,6 @@
 #pragma once
-#include "attention/arena.hpp"
 #include "attention/linear_kernel.hpp"
+#include "kernels/simd/arena.hpp"
 #include "kernels/simd/math.hpp"
 #include "kernels/simd/matrix_rows.hpp"
 #include "kernels/simd/transform.hpp"

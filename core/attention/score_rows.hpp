@@ -1,6 +1,6 @@
 #pragma once
-#include "attention/arena.hpp"
 #include "attention/kernel.hpp"
+#include "kernels/simd/arena.hpp"
 
 // The function of the scores of a call, for the rows of a tile. For *.simd.cpp files.
 namespace fit::kernels {

@@ -1,6 +1,6 @@
 #pragma once
-#include "attention/arena.hpp"
 #include "attention/rows.hpp"
+#include "kernels/simd/arena.hpp"
 #include "kernels/simd/transpose.hpp"
 #include "matmul/gemv.hpp"
 #include "matmul/macro_kernel.hpp"

@@ -40,7 +40,7 @@ folder_of() {
   case $1 in
     *fit/*) echo "${folder[${header%.hpp}]:-unknown}" ;;
     kernels/simd/*) echo kernels/simd ;;
-    attention/@(visibility|reference|kernel|tasks|rows|tiles|arena|score_@(program|rows)|linear_@(kernel|pairs|reference)).*) echo attention/kernel ;;  # they know no tensor
+    attention/@(visibility|reference|kernel|tasks|rows|tiles|score_@(program|rows)|linear_@(kernel|pairs|reference)).*) echo attention/kernel ;;  # they know no tensor
     *) echo "${1%%/*}" ;;
   esac
 }
