@@ -16,34 +16,6 @@ inline namespace FIT_ISA_NAMESPACE {
 
 constexpr std::int64_t N = key_block;
 
-// 0, 1, … in the lanes.
-template <class W>
-Vec<W> lane_numbers() {
-  alignas(64) W lanes[Vec<W>::size];
-  for (std::size_t l = 0; l < Vec<W>::size; ++l) lanes[l] = static_cast<W>(l);
-  return Vec<W>::load_aligned(lanes);
-}
-
-// The lowest bits as a mask, one for each lane.
-template <class V>
-typename V::batch_bool_type mask_of_bits(std::uint64_t bits) {
-#if defined(__AVX512F__)
-  return static_cast<typename V::batch_bool_type::register_type>(bits);
-#else
-  using W = typename V::value_type;
-  if constexpr (sizeof(W) == 4) {
-    using Bits = xsimd::batch<std::int32_t, typename V::arch_type>;
-    alignas(64) std::int32_t lanes[V::size];
-    for (std::size_t l = 0; l < V::size; ++l) lanes[l] = std::int32_t{1} << l;
-    return xsimd::to_float(Bits(static_cast<std::int32_t>(bits)) & Bits::load_aligned(lanes)) != V(0);
-  } else {
-    alignas(64) W lanes[V::size];
-    for (std::size_t l = 0; l < V::size; ++l) lanes[l] = static_cast<W>(bits >> l & 1);
-    return V::load_aligned(lanes) != V(0);
-  }
-#endif
-}
-
 // Query i of a call, in a tile. Below, j counts keys from j0, up to `width`.
 template <class W>
 struct Row {
@@ -122,7 +94,7 @@ Vec<W> masked_scores(const Row<W>& r, W* s, const Score& score) {
 // Makes of a row of products what a function of scores takes: multiplies by the factor, and adds the bias and alibi.
 template <class W>
 FIT_ONE_COPY void biased_scores(const Row<W>& r, W* s) {
-  const Vec<W> factor(r.factor), lanes = lane_numbers<W>();
+  const Vec<W> factor(r.factor), lanes = lane_numbers<Vec<W>>();
   for (std::int64_t j = 0; j < r.width; j += Vec<W>::size)
     biased_score(r, j, lanes, factor, load<Vec<W>>(s + j)).store_unaligned(s + j);
 }
@@ -135,7 +107,7 @@ Vec<W> row_scores(const Row<W>& r, W* s) {
   const bool scaled = r.a.score || r.factor == W(1);
   const V factor(scaled ? W(1) : r.factor);
   if (r.biased() && !r.a.score) {
-    const V lanes = lane_numbers<W>();
+    const V lanes = lane_numbers<V>();
     return masked_scores(r, s, [&](std::int64_t j, const V& x) { return biased_score(r, j, lanes, factor, x); });
   }
   if (!r.full()) return masked_scores(r, s, [&](std::int64_t, const V& x) { return x * factor; });
@@ -149,14 +121,6 @@ Vec<W> row_scores(const Row<W>& r, W* s) {
     max = xsimd::max(max, x);
   }
   return max;
-}
-
-// e^x for x <= 8. log2(e) multiplies the difference of a score and m, which is small where it matters: scores may be as
-// large as the type allows.
-template <class V>
-V exp_of(const V& x) {
-  constexpr double log2_e = 1.4426950408889634;
-  return pow2(x * V(static_cast<typename V::value_type>(log2_e)));
 }
 
 // The factors of dropout for a row of weights: 0 or 1 / (1 - p); 0 from `count` to `width`.

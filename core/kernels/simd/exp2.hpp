@@ -36,5 +36,13 @@ inline V pow2(const V& x) {
   }
 }
 
+// e^x for x <= 8, by 2^(x log2(e)). The product is rounded, so the relative error grows with |x|: x should be a
+// difference that is small where the result matters, as a score minus the maximum of its row.
+template <class V>
+V exp_of(const V& x) {
+  constexpr double log2_e = 1.4426950408889634;
+  return pow2(x * V(static_cast<typename V::value_type>(log2_e)));
+}
+
 }  // namespace FIT_ISA_NAMESPACE
 }  // namespace fit::kernels

@@ -93,6 +93,35 @@ inline typename V::batch_bool_type load_mask(const bool* c, std::int64_t n = V::
 #endif
 }
 
+// The lowest bits as a mask, one for each lane.
+template <class V>
+typename V::batch_bool_type mask_of_bits(std::uint64_t bits) {
+#if defined(__AVX512F__)
+  return static_cast<typename V::batch_bool_type::register_type>(bits);
+#else
+  using T = typename V::value_type;
+  if constexpr (sizeof(T) == 4) {
+    using Bits = xsimd::batch<std::int32_t, typename V::arch_type>;
+    alignas(64) std::int32_t lanes[V::size];
+    for (std::size_t l = 0; l < V::size; ++l) lanes[l] = std::int32_t{1} << l;
+    return xsimd::to_float(Bits(static_cast<std::int32_t>(bits)) & Bits::load_aligned(lanes)) != V(0);
+  } else {
+    alignas(64) T lanes[V::size];
+    for (std::size_t l = 0; l < V::size; ++l) lanes[l] = static_cast<T>(bits >> l & 1);
+    return V::load_aligned(lanes) != V(0);
+  }
+#endif
+}
+
+// 0, 1, … in the lanes.
+template <class V>
+V lane_numbers() {
+  using T = typename V::value_type;
+  alignas(64) T lanes[V::size];
+  for (std::size_t l = 0; l < V::size; ++l) lanes[l] = static_cast<T>(l);
+  return V::load_aligned(lanes);
+}
+
 // Loads a vector of doubles from floats or doubles.
 template <class V>
 inline V load_wide(const double* p) {
