@@ -99,7 +99,7 @@ struct Adjoint {
   Place places[3];
   bool weights;  // whether they are an output
   bool lse;      // whether it is an output
-  bool check;    // see kernels::attention_backward
+  bool check;    // see kernels::AttentionBackward
   const ExpressionMethods* score_methods;
 
   // q, k and v, as parts of the inputs x; or their gradients, as parts of the gradients x.
@@ -177,9 +177,10 @@ struct Adjoint {
         dtables = Tensor::empty({lowered->program()->gradients}, dtype_of<W>());
         to.dtables = dtables.fresh<W>();
       }
-      kernels::attention_backward<T>(lower<T>(a, operands, t, plan(b), lowered), view<T>(out),
-                                     stats_in(a, stats.data<W>().data()), view<T>(contexts(operands[0], a, dout)), to,
-                                     check, dlse.defined() ? dlse.data<W>().data() : nullptr);
+      const kernels::Attention<T> call = lower<T>(a, operands, t, plan(b), lowered);
+      kernels::attention_backward<T>({call, view<T>(out), stats_in(a, stats.data<W>().data()),
+                                      view<T>(contexts(operands[0], a, dout)), to, check,
+                                      dlse.defined() ? dlse.data<W>().data() : nullptr});
       for (int i = tables; i < b.inputs(); ++i) {
         const std::size_t table = static_cast<std::size_t>(i - tables);
         const std::int64_t first = wanted[table] ? lowered->gradient(table) : -1;

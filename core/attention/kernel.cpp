@@ -104,14 +104,10 @@ template <class T>
 struct BackwardPass {
   using W = AccT<T>;
   static constexpr AttentionPass pass = AttentionPass::backward;
-  const Attention<T>& a;
-  const HeadView<const T>& out;
-  const SoftmaxStats<const W>& stats;
-  const HeadView<const T>& dout;
-  const W* const dlse;
-  const AttentionGradients<T>& d;
-  const bool check;
+  const AttentionBackward<T>& call;
 
+  const Attention<T>& a = call.a;
+  const AttentionGradients<T>& d = call.d;
   const AttentionTable<T>& table = attention_table(a);
   const std::int64_t group = a.group(), heads = a.B * a.kv_heads, query_heads = a.B * a.H;
   const std::int64_t keys_size = table.keys_size(a, pass), queries_size = table.queries_size(a);
@@ -204,32 +200,32 @@ struct BackwardPass {
   void prepare(std::int64_t b, std::int64_t h, W* queries) const {
     const std::int64_t head = b * a.H + h, first = head * a.Sq;
     W* const to = delta.get() + first;
-    table.row_dots(a.Sq, a.Dv, dout.at(b, h, 0), dout.row, out.at(b, h, 0), out.row, to);
+    table.row_dots(a.Sq, a.Dv, call.dout.at(b, h, 0), call.dout.row, call.out.at(b, h, 0), call.out.row, to);
     // delta is the sum over the keys of P dP. If dout is not finite, no dP is finite, and dP - delta is NaN.
     const auto infinite = [](T x) { return !std::isfinite(static_cast<W>(x)); };
     for (std::int64_t i = 0; i < a.Sq; ++i) {
-      if (std::isfinite(to[i]) || std::none_of(dout.at(b, h, i), dout.at(b, h, i) + a.Dv, infinite)) continue;
+      if (std::isfinite(to[i]) || std::none_of(call.dout.at(b, h, i), call.dout.at(b, h, i) + a.Dv, infinite)) continue;
       const bool fully_masked = d.dsink && a.tile(b, h, {i, i + 1}, {0, a.Sk}) == TileState::empty;
       to[i] = fully_masked ? W(0) : std::numeric_limits<W>::quiet_NaN();
     }
-    for (std::int64_t i = 0; dlse && i < a.Sq; ++i) to[i] -= dlse[first + i];
+    for (std::int64_t i = 0; call.dlse && i < a.Sq; ++i) to[i] -= call.dlse[first + i];
     W sum = 0;
     for (std::int64_t i = 0; d.dsink && i < a.Sq; ++i)
-      sum -= std::exp(a.sink[h] - stats.m[first + i]) * stats.inv_l[first + i] * to[i];
+      sum -= std::exp(a.sink[h] - call.stats.m[first + i]) * call.stats.inv_l[first + i] * to[i];
     sink_sums.get()[head] = sum;
-    if (queries_size > 0) table.pack_queries(a, dout, b, h, queries);
+    if (queries_size > 0) table.pack_queries(a, call.dout, b, h, queries);
   }
 
   // queries, dq: of the heads that share the keys of the task, one after another.
   void compute(const BackwardTask& t, const W* keys, const W* queries, W* dq, W* workspace) {
-    AttentionGradients<T> to = d;
-    to.dbias.data = bias_sums.at(tasks.dbias_sum(t.slot));
-    to.dtables = tables_sums.at(t.slot / slots_of_group);
-    note(table.backward(a, t, keys, queries, stats, delta.get(), dout, check, dq, to, workspace));
+    AttentionBackward<T> part = call;
+    part.d.dbias.data = bias_sums.at(tasks.dbias_sum(t.slot));
+    part.d.dtables = tables_sums.at(t.slot / slots_of_group);
+    note(table.backward(part, t, keys, queries, delta.get(), dq, workspace));
   }
 
   void note(bool finite) {
-    if (!finite && !check && a.restricts()) ok = false;
+    if (!finite && !call.check && a.restricts()) ok = false;
   }
 };
 
@@ -258,20 +254,18 @@ void attention_weights(const Attention<T>& a, const SoftmaxStats<const AccT<T>>&
 }
 
 template <class T>
-void attention_backward(const Attention<T>& a, const HeadView<const T>& out, const SoftmaxStats<const AccT<T>>& stats,
-                        const HeadView<const T>& dout, const AttentionGradients<T>& d, bool check,
-                        const AccT<T>* dlse) {
-  if (!BackwardPass<T>{a, out, stats, dout, dlse, d, check}.run())
-    BackwardPass<T>{a, out, stats, dout, dlse, d, true}.run();
+void attention_backward(const AttentionBackward<T>& call) {
+  if (BackwardPass<T>{call}.run()) return;
+  AttentionBackward<T> checked = call;
+  checked.check = true;
+  BackwardPass<T>{checked}.run();
 }
 
 #define FIT_ATTENTION(T)                                                                                       \
   template bool attention_forward<T>(const Attention<T>&, const HeadView<T>&, const SoftmaxStats<AccT<T>>&);   \
   template void attention_weights<T>(const Attention<T>&, const SoftmaxStats<const AccT<T>>&, const Interval&, \
                                      AccT<T>*);                                                                \
-  template void attention_backward<T>(const Attention<T>&, const HeadView<const T>&,                           \
-                                      const SoftmaxStats<const AccT<T>>&, const HeadView<const T>&,            \
-                                      const AttentionGradients<T>&, bool, const AccT<T>*);
+  template void attention_backward<T>(const AttentionBackward<T>&);
 FIT_ATTENTION(BFloat16)
 FIT_ATTENTION(float)
 FIT_ATTENTION(double)

@@ -85,16 +85,26 @@ struct AttentionGradients {
   AccT<T>* dtables = nullptr;  // of the tables of `score`, one after another
 };
 
-/// With the weights P, F, the factors of dropout, and dlse [B, H, Sq] of log(l) + m, which may be null:
+/// A call of the backward pass.
+template <class T>
+struct AttentionBackward {
+  const Attention<T>& a;
+  HeadView<const T> out;              // of the forward pass
+  SoftmaxStats<const AccT<T>> stats;  // of the forward pass
+  HeadView<const T> dout;             // the gradient of out
+  AttentionGradients<T> d;            // the results
+  bool check = false;                 // whether the results are likely not to be finite
+  const AccT<T>* dlse = nullptr;      // [B, H, Sq]: the gradient of log(l) + m, or null
+};
+
+/// With the weights P, F, the factors of dropout:
 ///   delta = sum(dout out) - dlse;  dsink = -sum over the rows of e^(sink - m) inv_l delta
 ///   dS = P (F (dout v') - delta);  dq = scale dS k;  dk = scale dS' q;  dv = (F P)' dout;  dbias = dS
 /// With a function of the scores, dS is multiplied by its derivative, and its tables get gradients, too.
 /// If some pair may not attend and a gradient is not finite, all is computed again, and numbers that are not finite are
-/// multiplied only for pairs that attend. `check` says that this is likely: it is then done at once.
+/// multiplied only for pairs that attend. With `check` this is done at once.
 template <class T>
-void attention_backward(const Attention<T>& a, const HeadView<const T>& out, const SoftmaxStats<const AccT<T>>& stats,
-                        const HeadView<const T>& dout, const AttentionGradients<T>& d, bool check,
-                        const AccT<T>* dlse = nullptr);
+void attention_backward(const AttentionBackward<T>& call);
 
 // ---- compiled for each instruction set ---------------------------------------------------------------------------
 
@@ -152,9 +162,8 @@ struct AttentionTable {
   // Writes dk and dv of a task; adds dS k to dq [heads, padded Sq, padded D], dS to dbias, and to dtables. queries:
   // packed, of all heads that share the keys. delta: see attention_backward(). With `check`, operands that are not
   // finite are multiplied only for pairs that attend. Returns whether dk and dv are finite.
-  bool (*backward)(const Attention<T>& a, const BackwardTask& task, const W* keys, const W* queries,
-                   const SoftmaxStats<const W>& stats, const W* delta, const HeadView<const T>& dout, bool check, W* dq,
-                   const AttentionGradients<T>& d, W* workspace);
+  bool (*backward)(const AttentionBackward<T>& call, const BackwardTask& task, const W* keys, const W* queries,
+                   const W* delta, W* dq, W* workspace);
   // to = factor x. Returns whether all of it is finite.
   bool (*copy_finite)(std::int64_t rows, std::int64_t cols, W factor, const W* x, std::int64_t x_row, T* to,
                       std::int64_t to_row);

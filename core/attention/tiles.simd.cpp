@@ -136,10 +136,11 @@ void weights(const Attention<T>& a, const QueryBlock& q, const W* keys, const So
 
 // One head of queries over one block of keys: adds to dk, dv, dq (of queries 0 …), dbias and dtables.
 template <class Tiles, class T = typename Tiles::T, class W = typename Tiles::W>
-void backward_head(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t j0, const W* keys,
-                   const W* queries, const SoftmaxStats<const W>& stats, const W* delta, const HeadView<const T>& dout,
-                   bool check, W* dq, W* dk, W* dv, const HeadView<W>& dbias, W* dtables, Arena<W> arena) {
+void backward_head(const AttentionBackward<T>& call, std::int64_t b, std::int64_t h, std::int64_t j0, const W* keys,
+                   const W* queries, const W* delta, W* dq, W* dk, W* dv, Arena<W> arena) {
   using V = Vec<W>;
+  const Attention<T>& a = call.a;
+  const HeadView<W>& dbias = call.d.dbias;
   const std::int64_t kv = h / a.group();
   const std::int64_t k_row = filled_to(Tiles::step, a.D), v_row = filled_to(Tiles::step, a.Dv);
   W* const p = arena.take(query_block * N);
@@ -147,7 +148,7 @@ void backward_head(const Attention<T>& a, std::int64_t b, std::int64_t h, std::i
   W* const scores = a.score ? arena.take(query_block * N) : p;
   const std::int64_t all = keys_from(j0, a.Sk);
   ScoreRows<W> score(a, b, h, arena);
-  Tiles tiles(a, b, h, keys, queries, &dout, arena);
+  Tiles tiles(a, b, h, keys, queries, &call.dout, arena);
   tiles.take_keys(j0, all);
   // dq is added to in whole steps. With a table, blocks of queries are those of its tiles.
   const Interval range = a.queries_of({j0, j0 + all});
@@ -175,33 +176,33 @@ void backward_head(const Attention<T>& a, std::int64_t b, std::int64_t h, std::i
           drop_factors(r, factors);
           multiply_row(dscore, factors, r.width);
         }
-        row_weights(r, stats, results + (i - first) * N, weight, dscore, delta[r.index()]);
+        row_weights(r, call.stats, results + (i - first) * N, weight, dscore, delta[r.index()]);
         if (a.dropout > 0) multiply_row(weight, factors, r.width);
         if (score) attends[i - first] = r.attends;
       }
-      if (score) score.backward(attends, ds + first * N, dtables);
+      if (score) score.backward(attends, ds + first * N, call.d.dtables);
       first += some;
     }
-    if (score) score.leave_tile(dtables);
-    for (std::int64_t i = 0; i < rows && (check || dbias.data); ++i) {
+    if (score) score.leave_tile(call.d.dtables);
+    for (std::int64_t i = 0; i < rows && (call.check || dbias.data); ++i) {
       const Row<W> r(a, tile, i);
       W* const dscore = ds + i * N;
-      if (check) clear_masked(r, dscore);
+      if (call.check) clear_masked(r, dscore);
       if (!dbias.data) continue;
       W* const to = dbias.at(b, h, i0 + i) + j0;
       transform(
           to, count, [](const V& x, const V& y) { return x + y; }, to, dscore);
     }
     W* const dq_at = dq + i0 * k_row;
-    if (!check) {
+    if (!call.check) {
       tiles.gradients(count, p, ds, dq_at, dk, dv);
       continue;
     }
-    attended_product(a, tile, true, p, dout.at(b, h, i0), dout.row, a.Dv, dv, v_row, arena);
+    attended_product(a, tile, true, p, call.dout.at(b, h, i0), call.dout.row, a.Dv, dv, v_row, arena);
     attended_product(a, tile, true, ds, a.q.at(b, h, i0), a.q.row, a.D, dk, k_row, arena);
     attended_product(a, tile, false, ds, a.k.at(b, kv, j0), a.k.row, a.D, dq_at, k_row, arena);
   }
-  if (score) score.leave_head(dtables);
+  if (score) score.leave_head(call.d.dtables);
 }
 
 // Writes the sums of a block of keys, [N, padded features] or, transposed, [padded features, N], times factor.
@@ -215,12 +216,12 @@ bool write_gradient(bool transposed, std::int64_t rows, std::int64_t features, s
 }
 
 template <class Tiles, class T = typename Tiles::T, class W = typename Tiles::W>
-bool backward(const Attention<T>& a, const BackwardTask& task, const W* keys, const W* queries,
-              const SoftmaxStats<const W>& stats, const W* delta, const HeadView<const T>& dout, bool check, W* dq,
-              const AttentionGradients<T>& d, W* workspace) {
+bool backward(const AttentionBackward<T>& call, const BackwardTask& task, const W* keys, const W* queries,
+              const W* delta, W* dq, W* workspace) {
+  const Attention<T>& a = call.a;
   const std::int64_t k_row = filled_to(Tiles::step, a.D), v_row = filled_to(Tiles::step, a.Dv);
   const std::int64_t dq_size = filled_to(Tiles::step, a.Sq) * k_row, b = task.batch, kv = task.head;
-  const bool transposed = Tiles::transposed && !check;
+  const bool transposed = Tiles::transposed && !call.check;
   bool finite = true;
   for (std::int64_t j0 = task.first_key; j0 <= task.last_key; j0 += N) {
     Arena<W> arena(workspace);
@@ -230,11 +231,11 @@ bool backward(const Attention<T>& a, const BackwardTask& task, const W* keys, co
     for (std::int64_t i = 0; i < used * k_row; ++i) dk[i] = 0;
     for (std::int64_t i = 0; i < used * v_row; ++i) dv[i] = 0;
     for (std::int64_t g = 0; g < a.group(); ++g)
-      backward_head<Tiles>(a, b, kv * a.group() + g, j0, keys, queries + g * Tiles::queries_size(a), stats, delta, dout,
-                           check, dq + g * dq_size, dk, dv, d.dbias, d.dtables, arena);
-    finite &=
-        write_gradient(transposed, rows, a.D, k_row, static_cast<W>(a.scale), dk, d.dk.at(b, kv, j0), d.dk.row, arena);
-    finite &= write_gradient(transposed, rows, a.Dv, v_row, W(1), dv, d.dv.at(b, kv, j0), d.dv.row, arena);
+      backward_head<Tiles>(call, b, kv * a.group() + g, j0, keys, queries + g * Tiles::queries_size(a), delta,
+                           dq + g * dq_size, dk, dv, arena);
+    finite &= write_gradient(transposed, rows, a.D, k_row, static_cast<W>(a.scale), dk, call.d.dk.at(b, kv, j0),
+                             call.d.dk.row, arena);
+    finite &= write_gradient(transposed, rows, a.Dv, v_row, W(1), dv, call.d.dv.at(b, kv, j0), call.d.dv.row, arena);
   }
   return finite;
 }

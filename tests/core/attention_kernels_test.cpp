@@ -250,7 +250,7 @@ void check_call(const AttentionForm& f, bool check) {
   });
   const kernels::AttentionGradients<T> to{dq.heads, dk.heads, dv.heads,
                                           f.bias ? dbias.heads : kernels::HeadView<W<T>>{}};
-  kernels::attention_backward<T>(c.a, out.read(), stats, d_out.read(), to, check);
+  kernels::attention_backward<T>({c.a, out.read(), stats, d_out.read(), to, check});
   Worst gradients;
   const auto against = [&](Stack<T>& x, const std::vector<Sum<W<T>>>& sums, W<T> scale) {
     x.each([&](T& got, std::int64_t b, std::int64_t h, std::int64_t s, std::int64_t d) {
@@ -315,8 +315,12 @@ void check_hidden(std::int64_t B, std::int64_t Sk, T rubbish) {
     auto r = std::make_unique<Result>(f);
     std::vector<W<T>> m(static_cast<std::size_t>(B * 9)), inv_l(m.size());
     r->finite = kernels::attention_forward<T>(c.a, r->out.heads, {m.data(), inv_l.data()});
-    kernels::attention_backward<T>(c.a, r->out.read(), {m.data(), inv_l.data()}, d_out.read(),
-                                   {r->dq.heads, r->dk.heads, r->dv.heads, r->dbias.heads}, check);
+    kernels::attention_backward<T>({c.a,
+                                    r->out.read(),
+                                    {m.data(), inv_l.data()},
+                                    d_out.read(),
+                                    {r->dq.heads, r->dk.heads, r->dv.heads, r->dbias.heads},
+                                    check});
     return r;
   };
   const auto clean = run(T(0), false);
@@ -362,8 +366,8 @@ std::vector<double> results_after(int byte, Call<T>& c, bool check) {
   std::vector<double> all{double(kernels::attention_forward<T>(c.a, out.heads, {m.heads.data, inv_l.heads.data}))};
   kernels::attention_weights<T>(c.a, {m.heads.data, inv_l.heads.data}, {0, f.B}, w.heads.data);
   fill_cache(byte);
-  kernels::attention_backward<T>(c.a, out.read(), {m.heads.data, inv_l.heads.data}, d_out.read(),
-                                 {dq.heads, dk.heads, dv.heads, {}}, check);
+  kernels::attention_backward<T>(
+      {c.a, out.read(), {m.heads.data, inv_l.heads.data}, d_out.read(), {dq.heads, dk.heads, dv.heads, {}}, check});
   const auto take = [&](auto& x) { x.each([&](auto v, auto...) { all.push_back(static_cast<double>(v)); }); };
   take(out), take(m), take(inv_l), take(w), take(dq), take(dk), take(dv);
   return all;
@@ -408,8 +412,8 @@ void check_shared_bias(std::int64_t Sk, bool batch, bool head, bool row) {
   c.a.bias = {read.data, read.batch, read.head, read.row};
   kernels::attention_forward<T>(c.a, out.heads, {m.data(), inv_l.data()});
   for (const auto& to : {view(d_shared.data()), d_each.heads})
-    kernels::attention_backward<T>(c.a, out.read(), {m.data(), inv_l.data()}, d_out.read(),
-                                   {dq.heads, dk.heads, dv.heads, to}, false);
+    kernels::attention_backward<T>(
+        {c.a, out.read(), {m.data(), inv_l.data()}, d_out.read(), {dq.heads, dk.heads, dv.heads, to}, false});
   CHECK(d_shared.back() == 7);
   std::vector<double> sums(static_cast<std::size_t>(B * H * S * Sk));
   const auto index = [&](std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
