@@ -44,7 +44,7 @@ void check_visible(std::int64_t queries, std::int64_t keys, std::int64_t feature
   const auto all = [](std::int64_t, std::int64_t) { return true; };
   const Tensor x = random_tensor({1, 1, queries, features}, domain::real, random, dtype);
   Tensor y = random_tensor({1, 1, keys, features}, domain::real, random, dtype);
-  // What nobody sees is never multiplied.
+  // Numbers of pairs that do not attend are never multiplied.
   for (std::int64_t k = 0; k < keys; ++k) {
     bool hidden = true;
     for (std::int64_t q = 0; q < queries; ++q) hidden = hidden && !visible(q, k);
