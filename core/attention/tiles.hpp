@@ -82,12 +82,15 @@ class VectorTiles {
   }
   // o = p v, or o += p v
   void contexts(std::int64_t count, const W* p, W* o, std::int64_t o_row, bool add) const {
+    if (few_queries(a_)) fetch_next_keys();
     if constexpr (!std::is_same_v<T, W>)
-      if (few_queries(a_)) return few_contexts(count, p, o, o_row, add);
-    const W* next = nullptr;
-    if constexpr (std::is_same_v<T, W>) next = next_keys();
+      if (few_queries(a_)) {  // reads v without converting it first
+        GemmParams<W> product = contiguous<W>(rows_, a_.Dv, count, false, false);
+        product.lda = key_block, product.ldb = a_.v.row, product.ldc = o_row, product.beta = add ? 1 : 0;
+        return gemv_by_rows(product, p, a_.v.at(b_, kv_, j0_), o);
+      }
     const Rows v = converted(count, a_.Dv, a_.v.at(b_, kv_, j0_), a_.v.row, kv_buffer_);
-    macro_kernel(false, rows_, a_.Dv, count, W(1), p, key_block, v.data, v.ld, o, o_row, add, slice_width<W>(), next);
+    macro_kernel(false, rows_, a_.Dv, count, W(1), p, key_block, v.data, v.ld, o, o_row, add);
   }
   // dp = dout v'
   void dweights(std::int64_t count, W* dp) const {
@@ -107,26 +110,21 @@ class VectorTiles {
     std::int64_t ld = 0;
   };
 
-  // contexts() of few queries reads values without converting them first.
-  void few_contexts(std::int64_t count, const W* p, W* o, std::int64_t o_row, bool add) const {
-    GemmParams<W> product = contiguous<W>(rows_, a_.Dv, count, false, false);
-    product.lda = key_block, product.ldb = a_.v.row, product.ldc = o_row, product.beta = add ? 1 : 0;
-    const T* next = next_keys();
-    for (std::int64_t j = 0; next && j < key_block; ++j, next += a_.k.row)
-      for (std::int64_t c = 0; c < a_.D; c += 32) __builtin_prefetch(next + c);
-    gemv_by_rows(product, p, a_.v.at(b_, kv_, j0_), o);
-  }
   static void gemv_by_rows(GemmParams<W> p, const W* a, const T* b, W* c) {
     for (std::int64_t left = p.m; left > 0; left -= p.m, a += p.m * p.lda, c += p.m * p.ldc) {
       p.m = left < gemv_max_m ? left : gemv_max_m;
       gemv(p, a, b, c);
     }
   }
-  // The keys to fetch meanwhile: those of the next block or head, if they are read without packing.
-  const T* next_keys() const {
-    if (!few_queries(a_)) return nullptr;
-    if (j0_ + key_block < a_.Sk) return a_.k.at(b_, kv_, j0_ + key_block);
-    return h_ + 1 < a_.H ? a_.k.at(b_, (h_ + 1) / a_.group(), first_block(a_)) : nullptr;
+  // Brings the keys of the next block or head into the cache. The processor itself starts too late.
+  void fetch_next_keys() const {
+    const bool same_head = j0_ + key_block < a_.Sk;
+    if (!same_head && h_ + 1 == a_.H) return;
+    const std::int64_t j = same_head ? j0_ + key_block : first_block(a_), kv = (same_head ? h_ : h_ + 1) / a_.group();
+    const T* key = a_.k.at(b_, kv, j);
+    constexpr std::int64_t line = 64 / sizeof(T);
+    for (std::int64_t n = a_.Sk - j < key_block ? a_.Sk - j : key_block; n > 0; --n, key += a_.k.row)
+      for (std::int64_t c = 0; c < a_.D; c += line) __builtin_prefetch(key + c);
   }
   static std::int64_t keys_features(const Attention<>& a) { return few_queries(a) ? 0 : a.D; }
   template <class Packed>

@@ -212,6 +212,12 @@ void gemm_parallel(const GemmParams<T>& p, const T* a, const T* b, T* c, const T
     done(row, rows, col, cols);
   };
   if (kept) return gemm_tiled(p, Route::packed, a, b, floats, c, biased);
+  if (way == Route::gemv && p.transpose_b && p.m <= gemv_max_m)
+    return gemv_parallel(p.m, p.n, p.k, sizeof(T), [&](Part part) {
+      FIT_KERNELS(gemm_table, T).gemv_part(p, a, b, c, part, [&](std::int64_t col, std::int64_t cols) {
+        biased(std::int64_t{0}, p.m, col, cols);
+      });
+    });
   if (way == Route::swapped) return gemm_swapped(p, a, b, c, biased);
   if (way != Route::column) return gemm_tiled(p, way, a, b, floats, c, biased);
   const GemmParams<T> row = as_row(p);

@@ -89,6 +89,18 @@ inline Tiling gemv_tiling(std::int64_t m, std::int64_t n, std::int64_t k, std::s
   return tiling(m, n, 2 * std::max(static_cast<double>(m), reading) * static_cast<double>(n) * static_cast<double>(k));
 }
 
+// Calls multiply(part) for the parts of a gemv for transposed b. Threads read at uneven speed, and a part costs time to
+// begin: so there are few parts, and the last ones are small.
+template <class Multiply>
+void gemv_parallel(std::int64_t m, std::int64_t n, std::int64_t k, std::size_t bytes_of_an_element,
+                   const Multiply& multiply) {
+  const std::int64_t tiles = gemv_tiling(m, n, k, bytes_of_an_element).count();
+  parallel_for(Part::units, (Part::units + tiles - 1) / tiles, guided_schedule,
+               [&](std::int64_t begin, std::int64_t end) {
+                 multiply(Part{begin, end});
+               });
+}
+
 // Packs all panels of op(b), one after another.
 template <class T>
 void pack_b_panels(const GemmParams<T>& p, const T* b, T* out);

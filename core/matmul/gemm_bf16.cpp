@@ -110,11 +110,8 @@ void gemv_bf16_native(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, 
   padded.lda = bf16_filled(p.k);
   const Scratch<BFloat16> rows(p.m * padded.lda);
   bf16_kernels().operand<A>().pack_a(false, p.m, p.k, a, p.lda, rows.get(), padded.lda);
-  // Parts continue each other's streams of memory, so small ones cost nothing, and threads end together.
-  const std::int64_t parts = 2 * gemv_tiling(p.m, p.n, p.k, sizeof(BFloat16)).count();
-  bf16_loop(loop, parts, 1, [&](std::int64_t i, std::int64_t end) {
-    for (; i < end; ++i) bf16_kernels().result<C>().gemv(padded, rows.get(), b, then, c, {i, parts});
-  });
+  const auto multiply = [&](Part part) { bf16_kernels().result<C>().gemv(padded, rows.get(), b, then, c, part); };
+  loop == Bf16Loop::threads ? gemv_parallel(p.m, p.n, p.k, sizeof(BFloat16), multiply) : multiply({});
 }
 
 // The same in float.

@@ -32,11 +32,11 @@ void unpack_int8_parallel(std::int64_t n, std::int64_t k, const Int8Weights& w, 
 // For few rows: reads the weights once, without packing.
 template <class X, class C>
 void gemv_int8(std::int64_t m, std::int64_t n, std::int64_t k, const X* x, std::int64_t ldx, const Int8Weights& w, C* c,
-               std::int64_t ldc, const float* bias) {
+               std::int64_t ldc, const float* bias, TileDone done) {
   constexpr bool narrow_x = std::is_same_v<X, BFloat16>, narrow_c = std::is_same_v<C, BFloat16>;
   const Scratch<float> widened(narrow_x ? m * k : 0), sums(narrow_c ? m * n : 0);
   const float* rows;
-  Int8Task task{n, k, w, bias, sums.get(), n, {}};
+  Int8Task task{n, k, w, bias, sums.get(), n};
   if constexpr (narrow_x)
     bf16_kernels().from_bf16.widen(m, k, x, ldx, widened.get(), k), rows = widened.get(), ldx = k;
   else
@@ -49,32 +49,23 @@ void gemv_int8(std::int64_t m, std::int64_t n, std::int64_t k, const X* x, std::
   bool by_digits = kernels.digits_of != nullptr && w.group >= k;
   for (std::int64_t i = 0; i < m && by_digits; ++i)
     by_digits = kernels.digits_of(k, rows + i * ldx, stride, digits.get() + i * int8_digits * stride, whole[i]);
-  const std::int64_t parts = gemv_tiling(m, n, k, sizeof(std::int8_t)).count();
-  parallel_for(parts, 1, dynamic_schedule, [&](std::int64_t i, std::int64_t end) {
-    Int8Task mine = task;
-    for (mine.part = {i, parts}; mine.part.index < end; ++mine.part.index) {
-      if (!by_digits) {
-        kernels.gemv(m, rows, ldx, mine);
-        continue;
-      }
-      for (std::int64_t row = 0; row < m; ++row) {
-        mine.c = task.c + row * task.ldc;
-        kernels.gemv_digits(whole[row], mine);
-      }
-    }
+  gemv_parallel(m, n, k, sizeof(std::int8_t), [&](Part part) {
+    const auto columns_done = [&](std::int64_t col, std::int64_t cols) { done(std::int64_t{0}, m, col, cols); };
+    by_digits ? kernels.gemv_digits(m, whole.data(), task, part, columns_done)
+              : kernels.gemv(m, rows, ldx, task, part, columns_done);
   });
   if constexpr (narrow_c) bf16_kernels().to_bf16.finish(m, n, 1, sums.get(), n, 0, {}, c, ldc);
 }
 
 /// c [m, n] = x w' + bias, for x [m, k]; ldx and ldc are the row strides of x and c; bias is [n], or null. For few
 /// rows, the kernel reads int8 weights. For more rows, blocks of weights are first converted to float, or to BFloat16
-/// if x is BFloat16.
+/// if x is BFloat16. done: see gemm_parallel(); for a float x alone.
 template <class X, class C>
 void gemm_int8_parallel(std::int64_t m, std::int64_t n, std::int64_t k, const X* x, std::int64_t ldx,
-                        const Int8Weights& w, C* c, std::int64_t ldc, const float* bias) {
+                        const Int8Weights& w, C* c, std::int64_t ldc, const float* bias, TileDone done = no_callback) {
   if (m == 0 || n == 0) return;
   const bool few_rows = m <= gemv_max_m && k > 0;
-  if (few_rows && !batch_invariant()) return gemv_int8(m, n, k, x, ldx, w, c, ldc, bias);
+  if (few_rows && !batch_invariant()) return gemv_int8(m, n, k, x, ldx, w, c, ldc, bias, done);
   GemmParams<X> p = contiguous<X>(m, n, k, false, true);
   p.lda = ldx;
   p.ldc = ldc;
@@ -82,7 +73,14 @@ void gemm_int8_parallel(std::int64_t m, std::int64_t n, std::int64_t k, const X*
     GemmParams<X> part = p;
     part.n = std::min(count, n - col);
     unpack_int8_parallel(part.n, k, rows_from(w, k, col), unpacked);
-    gemm_parallel(part, x, static_cast<const X*>(unpacked), c + col, bias ? bias + col : nullptr);
+    const float* const part_bias = bias ? bias + col : nullptr;
+    if constexpr (std::is_same_v<X, float>)
+      gemm_parallel(part, x, static_cast<const X*>(unpacked), c + col, part_bias,
+                    [&](std::int64_t row, std::int64_t rows, std::int64_t first, std::int64_t cols) {
+                      done(row, rows, col + first, cols);
+                    });
+    else
+      gemm_parallel(part, x, static_cast<const X*>(unpacked), c + col, part_bias);
   };
   if (few_rows) {  // in BatchInvariant: each task converts and multiplies its own columns
     const std::int64_t grain = (1 << 15) / (panel_width * k) + 1;

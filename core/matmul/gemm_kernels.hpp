@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "base/acc_type.hpp"
+#include "base/function_ref.hpp"
 #include "kernels/simd/isa.hpp"
 #include "kernels/simd/reference.hpp"
 
@@ -43,6 +44,15 @@ GemmParams<T> contiguous(std::int64_t m, std::int64_t n, std::int64_t k, bool tr
 constexpr std::int64_t panel_width = 64;
 constexpr std::int64_t panels(std::int64_t n) { return (n + panel_width - 1) / panel_width; }
 
+// A part of the columns of a gemv, from `begin` to `end` of `units`. A kernel reads b in several streams, and a part
+// has a piece of each stream: parts that follow each other continue the same streams.
+struct Part {
+  static constexpr std::int64_t units = 4096;
+  std::int64_t begin = 0, end = units;
+};
+// A function that is called for ranges of columns that are complete.
+using ColumnsDone = FunctionRef<void(std::int64_t col, std::int64_t cols)>;
+
 template <class T>
 struct GemmKernels {
   std::int64_t slice_width, kc;
@@ -58,17 +68,15 @@ struct GemmKernels {
   // Matmul for m up to gemv_max_m, or gemv_max_m_transposed if b is transposed; a is not transposed. Reads b once,
   // without packing.
   void (*gemv)(const GemmParams<T>& p, const T* a, const T* b, T* c);
+  // A part of the same, for m up to gemv_max_m and transposed b.
+  void (*gemv_part)(const GemmParams<T>& p, const T* a, const T* b, T* c, Part part, ColumnsDone done);
   // Same for transposed b, alpha 1 and beta 0, in the same order of additions as gemm_packed.
   void (*gemv_in_order)(const GemmParams<T>& p, const T* a, const T* b, T* c);
   // Adds a row [cols] to each row of c [rows, cols]: the bias of a linear layer.
   void (*add_row)(std::int64_t rows, std::int64_t cols, const T* row, T* c, std::int64_t ldc);
 };
-// Up to this many rows, reading b takes longer than the arithmetic.
-// One of several parts of the work of a gemv.
-struct Part {
-  std::int64_t index = 0, count = 1;
-};
 
+// Up to this many rows, reading b takes longer than the arithmetic.
 constexpr int gemv_max_m = 4, gemv_max_m_transposed = 24;
 // Up to this many rows, transposing blocks of b in registers for each four rows is faster than packing them once.
 constexpr int gemv_in_order_max_m = 8;

@@ -18,14 +18,13 @@ struct Int8Weights {
   std::int64_t groups(std::int64_t k) const { return (k + group - 1) / group; }
 };
 
-// The part of c [m, n] = x w' + bias that a thread computes; bias is [n], or null.
+// c [m, n] = x w' + bias; bias is [n], or null.
 struct Int8Task {
   std::int64_t n, k;
   Int8Weights w;
   const float* bias;
   float* c;
   std::int64_t ldc;
-  Part part;
 };
 
 // A row of x in whole numbers: digit i of number l is digits[i stride + l]. See gemv_int8.hpp.
@@ -38,14 +37,14 @@ constexpr int int8_digits = 4;
 constexpr std::int64_t int8_step = 64;  // the stride is a multiple
 
 struct Int8Kernels {
-  // m up to gemv_max_m; x has row stride ldx. Reads the weights once, without packing, and converts them to float. The
-  // sum of each group is multiplied by its scale; rounded by operation.
-  void (*gemv)(std::int64_t m, const float* x, std::int64_t ldx, const Int8Task& task);
+  // A part of the columns, for m up to gemv_max_m; x has row stride ldx. Reads the weights once, without packing, and
+  // converts them to float. The sum of each group is multiplied by its scale; rounded by operation.
+  void (*gemv)(std::int64_t m, const float* x, std::int64_t ldx, const Int8Task& task, Part part, ColumnsDone done);
   // Writes the digits of x [k]. Returns false if x is not finite, or if its largest number is more than 256 times the
   // mean of the magnitudes: then small numbers would lose digits. Null without instructions for bytes.
   bool (*digits_of)(std::int64_t k, const float* x, std::int64_t stride, std::int8_t* digits, Int8Row& row);
-  // One row of x in digits. Each group of weights is a full row. Null like digits_of.
-  void (*gemv_digits)(const Int8Row& x, const Int8Task& task);
+  // The same for rows of x in digits. Each group of weights is a full row. Null like digits_of.
+  void (*gemv_digits)(std::int64_t m, const Int8Row* x, const Int8Task& task, Part part, ColumnsDone done);
   // Converts rows of weights to out [rows, k], rounded once.
   void (*to_float)(std::int64_t rows, std::int64_t k, const Int8Weights& w, float* out);
   void (*to_bf16)(std::int64_t rows, std::int64_t k, const Int8Weights& w, BFloat16* out);

@@ -92,11 +92,11 @@ void dots(const float* x, std::int64_t ldx, const Int8Task& task, std::int64_t r
   });
 }
 
-void gemv(std::int64_t m, const float* x, std::int64_t ldx, const Int8Task& task) {
+void gemv(std::int64_t m, const float* x, std::int64_t ldx, const Int8Task& task, Part part, ColumnsDone done) {
   with_rows<gemv_max_m>(m, [&](auto rows) {
     each_columns<rows, chains + 1>(
-        task.n, [&](auto columns, std::int64_t j, std::int64_t step) { dots<rows, columns>(x, ldx, task, j, step); },
-        task.part);
+        task.n, part,
+        [&](auto columns, std::int64_t j, std::int64_t step) { dots<rows, columns>(x, ldx, task, j, step); }, done);
   });
 }
 

@@ -39,14 +39,16 @@ constexpr int columns_at_once() {
 }
 
 // Calls dots(R, j, step) for a part of the n columns: for R columns j, j + step, …, which are as far apart as possible.
-// The parts that follow each other continue the same streams. If R doesn't divide n, the last columns are single ones.
+// If R doesn't divide n, the last columns are single ones.
 template <int M, int sums = 1, class Dots>
-void each_columns(std::int64_t n, const Dots& dots, Part part = {}) {
+void each_columns(std::int64_t n, Part part, const Dots& dots, ColumnsDone done) {
   const auto by = [&](auto R) {
-    const std::int64_t step = n / R, end = step * (part.index + 1) / part.count;
-    for (std::int64_t j = step * part.index / part.count; j < end; ++j) dots(R, j, step);
-    for (std::int64_t j = step * R; j < n && part.index + 1 == part.count; ++j)
-      dots(std::integral_constant<int, 1>(), j, std::int64_t{0});
+    const std::int64_t step = n / R, begin = step * part.begin / Part::units, end = step * part.end / Part::units;
+    for (std::int64_t j = begin; j < end; ++j) dots(R, j, step);
+    for (int r = 0; r < R && begin < end; ++r) done(r * step + begin, end - begin);
+    if (part.end < Part::units || step * R == n) return;
+    for (std::int64_t j = step * R; j < n; ++j) dots(std::integral_constant<int, 1>(), j, std::int64_t{0});
+    done(step * R, n - step * R);
   };
   memory_streams == 8 ? by(std::integral_constant<int, columns_at_once<M, sums, 8>()>())
                       : by(std::integral_constant<int, columns_at_once<M, sums, 4>()>());
@@ -87,11 +89,14 @@ void dot_block(const GemmParams<T>& p, std::int64_t step, const T* a, const B* b
   });
 }
 
+inline constexpr auto nothing_more = [](std::int64_t, std::int64_t) {};
+
 template <int M, class T, class B>
-void gemv_dots(const GemmParams<T>& p, const T* a, const B* b, T* c) {
-  each_columns<M>(p.n, [&](auto columns, std::int64_t j, std::int64_t step) {
-    dot_block<M, columns>(p, step, a, b + j * p.ldb, c + j);
-  });
+void gemv_dots(const GemmParams<T>& p, const T* a, const B* b, T* c, Part part = {}, ColumnsDone done = nothing_more) {
+  each_columns<M>(
+      p.n, part,
+      [&](auto columns, std::int64_t j, std::int64_t step) { dot_block<M, columns>(p, step, a, b + j * p.ldb, c + j); },
+      done);
 }
 
 // c (+)= R columns of a times R rows of b: c stays in the cache, and b is read in R streams.
@@ -119,6 +124,12 @@ void gemv_of(const GemmParams<T>& p, const T* a, const B* b, T* c) {
   std::int64_t k = 0;
   for (; k + 4 <= p.k; k += 4) axpy_block<M, 4>(p, k, a, b, c, add || k > 0);
   for (; k < p.k; ++k) axpy_block<M, 1>(p, k, a, b, c, add || k > 0);
+}
+
+// See GemmKernels.
+template <class T>
+void gemv_part(const GemmParams<T>& p, const T* a, const T* b, T* c, Part part, ColumnsDone done) {
+  with_rows<gemv_max_m>(p.m, [&](auto m) { gemv_dots<m>(p, a, b, c, part, done); });
 }
 
 // See GemmKernels. b has type T, or a narrower one.

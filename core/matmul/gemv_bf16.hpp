@@ -49,11 +49,11 @@ void gemv_bf16_native(const GemmParams<BFloat16>& p, const BFloat16* a, const BF
                       Part part) {
   with_rows<gemv_max_m>(p.m, [&](auto m) {
     each_columns<m>(
-        p.n,
+        p.n, part,
         [&](auto columns, std::int64_t j, std::int64_t step) {
           gemv_bf16_block<m, columns>(p, j, step, a, b, then, c);
         },
-        part);
+        nothing_more);
   });
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <immintrin.h>
 
-#include <cmath>
+#include <cstdint>
 
 #include "matmul/gemm_kernels_int8.hpp"
 #include "matmul/gemv.hpp"
@@ -53,25 +53,32 @@ FIT_TARGET_AVX512_BF16 inline bool digits_of(std::int64_t k, const float* x, std
   // NaN fails each comparison, and infinity the second.
   const bool narrow = largest >= 0x1p-90F && largest <= 0x1p90F && largest * static_cast<float>(k) <= 256 * sum;
   if (!narrow || k > digits_max_k) return false;
-  const int exponent = 29 - std::ilogb(largest);
-  const __m512 units = _mm512_set1_ps(std::ldexp(1.0F, exponent));
+  // unit = 2^exponent, from the bits: the functions of the library take longer.
+  std::uint32_t bits;
+  __builtin_memcpy(&bits, &largest, sizeof bits);
+  const std::int64_t exponent = static_cast<std::int64_t>(bits >> 23) - 127 - 29, unit_bits = (1023 + exponent) << 52;
+  __builtin_memcpy(&row.unit, &unit_bits, sizeof unit_bits);
+  const __m512 units = _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(127 - exponent) << 23));
   const __m512i carry = _mm512_set1_epi32(0x00808080);  // the byte b of X + carry is the digit b - 128
+  __m512i all = _mm512_setzero_si512();                 // the sum of X
   for (std::int64_t l = 0; l < stride; l += 16) {
     const __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(part(l), units));
     const __m512i bytes = _mm512_xor_si512(_mm512_add_epi32(whole, carry), carry);
     FIT_UNROLL for (int i = 0; i < int8_digits; ++i) _mm_storeu_si128(
         reinterpret_cast<__m128i*>(digits + i * stride + l), _mm512_cvtepi32_epi8(_mm512_srli_epi32(bytes, 8 * i)));
+    FIT_UNROLL for (int half = 0; half < 2; ++half) all = _mm512_add_epi64(
+        all, _mm512_cvtepi32_epi64(half ? _mm512_extracti64x4_epi64(whole, 1) : _mm512_castsi512_si256(whole)));
   }
-  row = {digits, stride, std::ldexp(1.0, -exponent), 0};
-  __m512i middle[int8_digits] = {};
-  for (std::int64_t l = 0; l < stride; l += int8_step) add_products(_mm512_set1_epi8(-128), row, l, middle);
-  row.middle = joined(middle);
+  row.digits = digits;
+  row.stride = stride;
+  row.middle = 128 * static_cast<double>(_mm512_reduce_add_epi64(all));
   return true;
 }
 
-// Columns j, j + step, … of c. With so little work for each byte, it must prefetch three times as far.
+// Columns j, j + step, … of a row of c. With so little work for each byte, it must prefetch three times as far.
 template <int R>
-FIT_TARGET_AVX512_BF16 void digit_dots(const Int8Row& x, const Int8Task& task, std::int64_t j, std::int64_t step) {
+FIT_TARGET_AVX512_BF16 void digit_dots(const Int8Row& x, const Int8Task& task, std::int64_t j, std::int64_t step,
+                                       float* c) {
   const std::int64_t k = task.k;
   const Int8Weights& w = task.w;
   const std::int8_t* const from = w.data + j * w.ld;
@@ -90,14 +97,17 @@ FIT_TARGET_AVX512_BF16 void digit_dots(const Int8Row& x, const Int8Task& task, s
   FIT_UNROLL for (int r = 0; r < R; ++r) {
     const std::int64_t at = j + r * step;
     const auto dot = static_cast<float>(x.unit * w.scales[at] * (joined(sum[r]) - x.middle));
-    task.c[at] = task.bias ? dot + task.bias[at] : dot;
+    c[at] = task.bias ? dot + task.bias[at] : dot;
   }
 }
 
-inline void gemv_digits(const Int8Row& x, const Int8Task& task) {
+inline void gemv_digits(std::int64_t m, const Int8Row* x, const Int8Task& task, Part part, ColumnsDone done) {
   each_columns<1, int8_digits>(
-      task.n, [&](auto columns, std::int64_t j, std::int64_t step) { digit_dots<columns>(x, task, j, step); },
-      task.part);
+      task.n, part,
+      [&](auto columns, std::int64_t j, std::int64_t step) {
+        for (std::int64_t i = 0; i < m; ++i) digit_dots<columns>(x[i], task, j, step, task.c + i * task.ldc);
+      },
+      done);
 }
 
 }  // namespace FIT_ISA_NAMESPACE

@@ -12,6 +12,7 @@
 #include "ops/autocast.hpp"
 #include "ops/elementwise.hpp"
 #include "ops/flop_counter.hpp"
+#include "ops/functions.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -76,11 +77,12 @@ Tensor dequantized(const Int8Matrix& w) {
   return y;
 }
 
-Tensor int8_linear(const Tensor& x, const Int8Matrix& w, const Tensor& bias) {
+// linear(), and f of it. f may be null.
+Tensor int8_linear(const kernels::Function* f, const Tensor& x, const Int8Matrix& w, const Tensor& bias) {
   constexpr const char* op = "linear";
   check::floating(op, "x", x);
   const DType t = product_dtype(x.dtype(), w.scale().dtype());
-  if (t == float64) return linear(x, dequantized(w), bias);
+  if (t == float64) return detail::FunctionOfProduct(f, false, false, {})(linear(x, dequantized(w), bias));
   const bool cast = autocast_dtype() == bfloat16 && t == bfloat16;  // then float32 operands are read as bfloat16
   if (!cast) check::same_dtype(op, "x", x, "the scale of the int8 weight", w.scale());
   const std::int64_t n = w.values().shape()[0], k = w.values().shape()[1];
@@ -100,16 +102,18 @@ Tensor int8_linear(const Tensor& x, const Int8Matrix& w, const Tensor& bias) {
   const float* const pb = b.defined() ? b.data<float>().data() : nullptr;
   const kernels::Int8Weights weights = weights_of(w, scales);
   detail::count_product(rows, n, k);
+  detail::FunctionOfProduct of_y(f, t == float32, detail::wants_record({read, bias}), y);
   if (t == bfloat16)
     kernels::gemm_int8_parallel(rows, n, k, rounded(read).data<BFloat16>().data(), k, weights, y.fresh<BFloat16>(), n,
                                 pb);
   else
-    kernels::gemm_int8_parallel(rows, n, k, x.data<float>().data(), k, weights, y.fresh<float>(), n, pb);
+    kernels::gemm_int8_parallel(rows, n, k, x.data<float>().data(), k, weights, y.fresh<float>(), n, pb,
+                                of_y.tiles<float>(y.fresh<float>(), n));
   // dx = dy W, db = the sum of dy over its rows
-  return record(op, {read, bias}, std::move(y), keep::saved(w.values(), w.scale()), [](Backward& g) {
+  return of_y(record(op, {read, bias}, std::move(y), keep::saved(w.values(), w.scale()), [](Backward& g) {
     if (g.wants(0)) g.give(0, matmul(g.dy(), dequantized({g.saved(0), g.saved(1)})));
     if (g.wants(1)) g.give(1, g.take_dy());
-  });
+  }));
 }
 
 Tensor int8_embedding(const Int8Matrix& table, const Tensor& ids) {
@@ -129,6 +133,7 @@ struct detail::Int8Functions {
   decltype(dequantized)* dequantize;
   decltype(int8_linear)* linear;
   decltype(int8_embedding)* embedding;
+  static const Int8Functions& of(const Int8Matrix& w) { return *w.functions_; }
 };
 
 Int8Matrix::Int8Matrix(Tensor values, Tensor scale) {
@@ -149,9 +154,16 @@ Int8Matrix::Int8Matrix(Tensor values, Tensor scale) {
   functions_ = &functions;
 }
 
-Tensor dequantize(const Int8Matrix& w) { return w.functions_->dequantize(w); }
-Tensor linear(const Tensor& x, const Int8Matrix& w, const Tensor& bias) { return w.functions_->linear(x, w, bias); }
-Tensor embedding(const Int8Matrix& table, const Tensor& ids) { return table.functions_->embedding(table, ids); }
+Tensor dequantize(const Int8Matrix& w) { return detail::Int8Functions::of(w).dequantize(w); }
+Tensor linear(const Tensor& x, const Int8Matrix& w, const Tensor& bias) {
+  return detail::Int8Functions::of(w).linear(nullptr, x, w, bias);
+}
+Tensor detail::apply_to_linear(const kernels::Function& f, const Tensor& x, const Int8Matrix& w, const Tensor& bias) {
+  return detail::Int8Functions::of(w).linear(&f, x, w, bias);
+}
+Tensor embedding(const Int8Matrix& table, const Tensor& ids) {
+  return detail::Int8Functions::of(table).embedding(table, ids);
+}
 
 std::int64_t Int8Matrix::group_size() const { return size_of_groups(values_.shape()[1], scale_.shape()[1]); }
 

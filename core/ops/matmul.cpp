@@ -243,11 +243,10 @@ Tensor linear_then(const kernels::Function* f, const Tensor& x, const Tensor& we
     check::shape("linear", "bias", bias, Shape{out});
   }
   const Tensor read = t == bfloat16 ? lowered(x) : x;
-  Tensor y = Tensor::empty(x.shape().with(x.rank() - 1, out), t), of_y;
+  Tensor y = Tensor::empty(x.shape().with(x.rank() - 1, out), t);
   const bool records = detail::wants_record({read, weight, bias});
   // In bfloat16, f replaces the result of the product.
-  const bool fused = f && (t != bfloat16 || (!records && !f->float32)), keeps_y = !fused || records;
-  if (fused) of_y = keeps_y ? Tensor::empty(y.shape(), t) : y;
+  detail::FunctionOfProduct of_y(f, t != bfloat16 || (f && !records && !f->float32), records, y);
   dispatch_floating(t, [&](auto zero) {
     using T = decltype(zero);
     std::int64_t rows = 1;
@@ -257,7 +256,7 @@ Tensor linear_then(const kernels::Function* f, const Tensor& x, const Tensor& we
     if constexpr (std::is_same_v<T, BFloat16>) {
       const Tensor b = bias.defined() ? to_dtype_no_grad(bias, float32) : bias;
       const kernels::Bf16Then then(b.defined() ? b.data<float>().data() : nullptr,
-                                   fused ? bf16_values(kernels::function<float>(*f).forward) : nullptr);
+                                   of_y.fused() ? bf16_values(kernels::function<float>(*f).forward) : nullptr);
       // A float32 weight keeps a copy in bfloat16 instead, which products of fewer rows read, too.
       const Tensor kept = weight.dtype() == bfloat16 ? kept_panels(p, weight) : Tensor();
       const void* const panels = kept.defined() ? kept.raw() : nullptr;
@@ -266,17 +265,10 @@ Tensor linear_then(const kernels::Function* f, const Tensor& x, const Tensor& we
       });
     } else {
       T* const py = y.fresh<T>();
-      T* const pf = fused ? of_y.fresh<T>() : nullptr;
       const T* const pb = bias.defined() ? static_cast<const T*>(bias.raw()) : nullptr;
       const Tensor kept = kept_panels(p, weight);
-      const auto apply = fused ? kernels::function<T>(*f).forward : nullptr;
-      kernels::gemm_parallel(
-          p, static_cast<const T*>(x.raw()), static_cast<const T*>(weight.raw()), py, pb,
-          [&](std::int64_t row, std::int64_t count, std::int64_t col, std::int64_t cols) {
-            const std::int64_t first = row * out + col;
-            for (std::int64_t i = first; apply && i < first + count * out; i += out) apply(pf + i, py + i, cols, T(0));
-          },
-          kept.defined() ? kept.raw() : nullptr);
+      kernels::gemm_parallel(p, static_cast<const T*>(x.raw()), static_cast<const T*>(weight.raw()), py, pb,
+                             of_y.tiles<T>(py, out), kept.defined() ? kept.raw() : nullptr);
     }
   });
   // dx = dy W, dW = dy' x, db = the sum of dy over its rows
@@ -292,8 +284,7 @@ Tensor linear_then(const kernels::Function* f, const Tensor& x, const Tensor& we
     if (g.wants(1)) give_product(g, 1, rows_of(dy), true, rows_of(g.x(0)), false);
     if (g.wants(2)) g.give(2, dy);
   });
-  if (!f) return y;
-  return fused ? detail::record_function(*f, y, std::move(of_y)) : detail::apply(*f, y);
+  return of_y(y);
 }
 
 }  // namespace
@@ -304,7 +295,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 
 Tensor detail::apply_to_linear(const kernels::Function& f, const Tensor& x, const Weight& weight, const Tensor& bias) {
   if (const auto* const matrix = std::get_if<Tensor>(&weight)) return linear_then(&f, x, *matrix, bias);
-  return apply(f, linear(x, weight, bias));
+  return apply_to_linear(f, x, std::get<Int8Matrix>(weight), bias);
 }
 
 Tensor outer(const Tensor& a, const Tensor& b) {

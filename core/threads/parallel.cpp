@@ -71,20 +71,32 @@ void detail::run_parallel(std::int64_t n, std::int64_t grain, ParallelSchedule s
   ThreadState state = thread_state;
   state.inside_parallel = true;
   // Copies, not references: other cores then read one piece of the caller's memory.
-  run_on_threads(max_threads, [=, &mutex, &first, &next](int t, int count) {
+  run_on_threads(max_threads, [=, &mutex, &first, &next](int t, std::int64_t count) {
     const Scoped own(thread_state, state);
     try {
-      if (schedule == dynamic_schedule) {
-        // Neighbouring grains often read the same memory. So if the threads take turns, each gets a run of them.
-        for (std::int64_t turn = t; turn < grains; turn = count + next.fetch_add(1, std::memory_order_relaxed)) {
-          const std::int64_t run = turn % count;
-          const std::int64_t g = grains / count * run + std::min(run, grains % count) + turn / count;
-          call(body, g * grain, std::min(n, (g + 1) * grain));
-        }
-      } else {
-        // Each thread gets full grains: thread t takes those from t * grains / count to (t + 1) * grains / count.
-        const std::int64_t begin = grains * t / count * grain, end = std::min(n, grains * (t + 1) / count * grain);
-        if (begin < end) call(body, begin, end);
+      const auto piece = [&](std::int64_t begin, std::int64_t end) {
+        if (begin < end) call(body, begin, std::min(n, end));
+      };
+      // Calls take(run, step) for the steps of `count` runs, one at a time. Neighbouring pieces often read the same
+      // memory: if the threads take turns, each thread gets a run of them.
+      const auto turns = [&](std::int64_t all, const auto& take) {
+        for (std::int64_t turn = t; turn < all; turn = count + next.fetch_add(1, std::memory_order_relaxed))
+          take(turn % count, turn / count);
+      };
+      switch (schedule) {
+        case ParallelSchedule::static_schedule:  // full grains
+          return piece(grains * t / count * grain, grains * (t + 1) / count * grain);
+        case ParallelSchedule::dynamic_schedule:
+          return turns(grains, [&](std::int64_t run, std::int64_t step) {
+            const std::int64_t g = grains / count * run + std::min(run, grains % count) + step;
+            piece(g * grain, (g + 1) * grain);
+          });
+        case ParallelSchedule::guided_schedule:  // 7, 5, 3 and 1 sixteenths of a run
+          return turns(4 * count, [&](std::int64_t run, std::int64_t step) {
+            const std::int64_t first = n * run / count, size = n * (run + 1) / count - first;
+            const auto at = [&](std::int64_t left) { return first + size - size * left * left / 16; };
+            piece(at(4 - step), at(3 - step));
+          });
       }
     } catch (...) {
       const std::lock_guard<std::mutex> lock(mutex);

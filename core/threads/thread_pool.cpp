@@ -90,8 +90,7 @@ using Task = FunctionRef<void(int, int)>;
 class ThreadPool {
  public:
   void run(int count, const Task& task) {
-    const std::unique_lock<std::mutex> mine(busy_, std::try_to_lock);
-    if (!mine) return task(0, 1);
+    if (busy_.exchange(true, std::memory_order_acquire)) return task(0, 1);
     count = ensure_threads(std::min(count, max_threads));
     task_ = task;
     pending_.store(count - 1, std::memory_order_relaxed);
@@ -100,6 +99,7 @@ class ThreadPool {
     start_.signal();
     task(0, count);
     end_.wait(count <= cores_, [this] { return pending_ == 0; });
+    busy_.store(false, std::memory_order_release);
   }
 
  private:
@@ -129,7 +129,7 @@ class ThreadPool {
 
   static constexpr int max_threads = (1 << 16) - 1;
   const int cores_ = cores();
-  std::mutex busy_;
+  std::atomic<bool> busy_{false};
   int threads_ = 0;  // without the caller
   // Members that change together share a cache line, and others do not. Moving a line between cores takes 0.15 us.
   alignas(cache_line) std::atomic<std::uint64_t> round_{0};  // number and thread count in one word: read together

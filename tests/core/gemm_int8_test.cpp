@@ -1,5 +1,7 @@
 #include "matmul/gemm_int8.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -29,7 +31,14 @@ void check(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t group) {
   GuardedBuffer<C> c((m - 1) * (n + 2) + n);
   GuardedBuffer<float> bias = drawn<float>(n, 1, between(-1, 1), random);
   const bool biased = group != 64;
-  kernels::gemm_int8_parallel(m, n, k, x.data(), ld, w, c.data(), n + 2, biased ? bias.data() : nullptr);
+  std::vector<std::atomic<int>> done(static_cast<std::size_t>(m * n));
+  kernels::gemm_int8_parallel(m, n, k, x.data(), ld, w, c.data(), n + 2, biased ? bias.data() : nullptr,
+                              [&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
+                                for (std::int64_t i = row; i < row + rows; ++i)
+                                  for (std::int64_t j = col; j < col + cols; ++j) ++done[i * n + j];
+                              });
+  if (std::is_same_v<C, float> && std::is_same_v<X, float>)
+    CHECK(std::all_of(done.begin(), done.end(), [](const auto& times) { return times == 1; }));
   Worst worst;
   bool kept = c.guards_intact();
   for (std::int64_t i = 0; i < m; ++i) {

@@ -93,6 +93,21 @@ const Way<T> ways[] = {
               p.k > 0;
      },
      [](const kernels::GemmParams<T>& p, const T* a, const T* b, T* c) { table<T>().gemv(p, a, b, c); }},
+    {"gemv in parts",
+     [](const kernels::GemmParams<T>& p) {
+       return p.m <= kernels::gemv_max_m && !p.transpose_a && p.transpose_b && p.k > 0;
+     },
+     [](const kernels::GemmParams<T>& p, const T* a, const T* b, T* c) {
+       std::vector<int> done(static_cast<std::size_t>(p.n));
+       std::int64_t from = 0;
+       for (const std::int64_t to : {std::int64_t{1000}, std::int64_t{1001}, kernels::Part::units}) {
+         table<T>().gemv_part(p, a, b, c, {from, to}, [&](std::int64_t col, std::int64_t cols) {
+           for (; cols > 0; --cols, ++col) ++done[static_cast<std::size_t>(col)];
+         });
+         from = to;
+       }
+       CHECK(std::all_of(done.begin(), done.end(), [](int times) { return times == 1; }));
+     }},
     {"gemv in order",
      [](const kernels::GemmParams<T>& p) {
        return p.m <= kernels::gemv_in_order_max_m && !p.transpose_a && p.transpose_b && p.alpha == 1 && p.beta == 0 &&

@@ -8,6 +8,7 @@
 #include "fit/ops.hpp"
 #include "fit/random.hpp"
 #include "fit/safetensors.hpp"
+#include "ops/functions.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/tensors.hpp"
@@ -140,6 +141,28 @@ TEST_CASE("int8: products and tables are those of the matrix that it stands for"
   CHECK_THROWS_WITH(linear(ones({2, 3}), table), Contains("x is [2, 3], weight is [11, 40]"));
   CHECK_THROWS_WITH(linear(ones({2, 40}, bfloat16), table), Contains("the scale of the int8 weight is float32"));
   CHECK_THROWS_WITH(linear(ones({2, 40}), table, ones({3})), Contains("bias"));
+}
+
+TEST_CASE("int8: a function of a product has the bits that it has afterwards, and the gradients", "[int8]") {
+  const Int8Matrix w = quantize(drawn_matrix({33, 70}));
+  const auto& gelu_tanh = kernels::Function::gelu_tanh;
+  for (const DType t : {float32, bfloat16, float64})
+    for (const std::int64_t rows : {1, 4, 9}) {
+      INFO(name_of(t) << ", " << rows << " rows");
+      const Int8Matrix of_type(w.values(), w.scale().to(t));
+      const auto run = [&](bool fused) {
+        Tensor x = drawn_matrix({rows, 70}, t).requires_grad_(), b = drawn_matrix({33}, t).requires_grad_();
+        const auto f = [&] {
+          return fused ? detail::apply_to_linear(gelu_tanh, x, of_type, b) : gelu(linear(x, of_type, b), Gelu::tanh);
+        };
+        const Tensor y = f();
+        sum(y).backward();
+        const NoGrad no_grad;
+        return std::vector<Tensor>{y.detach(), f(), x.grad(), b.grad()};
+      };
+      const std::vector<Tensor> one_pass = run(true), two = run(false);
+      for (std::size_t i = 0; i < two.size(); ++i) CHECK(same_bits(one_pass[i], two[i]));
+    }
 }
 
 TEST_CASE("int8: the number of threads doesn't change a bit", "[int8]") {

@@ -112,6 +112,30 @@ TEST_CASE("parallel_for covers everything once, in pieces that begin at multiple
   }
 }
 
+TEST_CASE("parallel_for covers everything once on every schedule", "[threads]") {
+  for (const int threads : {1, 2, 3, 8}) {
+    const Threads limit(threads);
+    for (const ParallelSchedule schedule : {dynamic_schedule, guided_schedule})
+      for (const std::int64_t n : {0, 1, 2, 7, 33, 257, 4096})
+        for (const std::int64_t grain : {1, 10, 64, 5000}) {
+          INFO("schedule " << static_cast<int>(schedule) << ", n " << n << ", grain " << grain << ", " << threads
+                           << " threads");
+          std::vector<std::atomic<int>> hits(static_cast<std::size_t>(n));
+          std::atomic<std::int64_t> smallest{n}, largest{0};
+          parallel_for(n, grain, schedule, [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = begin; i < end; ++i) ++hits[static_cast<std::size_t>(i)];
+            const std::int64_t size = end - begin;
+            for (std::int64_t s = smallest; size < s && !smallest.compare_exchange_weak(s, size);) continue;
+            for (std::int64_t s = largest; size > s && !largest.compare_exchange_weak(s, size);) continue;
+          });
+          CHECK(std::all_of(hits.begin(), hits.end(), [](const auto& h) { return h == 1; }));
+          CHECK((n == 0 || smallest > 0));
+          if (schedule == guided_schedule && n == 4096 && threads > 1 && grain == 1)
+            CHECK(std::llround(static_cast<double>(largest) / static_cast<double>(smallest)) == 7);
+        }
+  }
+}
+
 // Plain memory, so that the thread sanitizer sees whether the threads wait for each other as they should.
 TEST_CASE("parallel_for finds what was written before it, and what it wrote is there after it", "[threads]") {
   const Threads limit(2);

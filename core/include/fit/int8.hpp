@@ -26,9 +26,7 @@ class Int8Matrix {
   const Tensor& scale() const { return scale_; }    ///< [n, groups], floating
 
  private:
-  friend Tensor dequantize(const Int8Matrix& w);
-  friend Tensor linear(const Tensor& x, const Int8Matrix& w, const Tensor& bias);
-  friend Tensor embedding(const Int8Matrix& table, const Tensor& ids);
+  friend struct detail::Int8Functions;
   Tensor values_, scale_;                   // private: their shapes must agree
   const detail::Int8Functions* functions_;  // for a Weight: a program that makes no Int8Matrix does not contain them
 };

@@ -10,9 +10,12 @@ int num_threads();
 void set_num_threads(int n);
 
 /// How parallel_for() distributes its range, in OpenMP's terms. static_schedule gives each thread one piece.
-/// dynamic_schedule gives the next piece of one grain to any free thread, for work of uneven cost.
-enum class ParallelSchedule : bool { static_schedule, dynamic_schedule };
+/// dynamic_schedule gives the next piece of one grain to any free thread, for work of uneven cost. guided_schedule does
+/// the same with few pieces, each smaller than the one before: threads of uneven speed end together. Its pieces begin
+/// anywhere.
+enum class ParallelSchedule : std::uint8_t { static_schedule, dynamic_schedule, guided_schedule };
 inline constexpr ParallelSchedule dynamic_schedule = ParallelSchedule::dynamic_schedule;
+inline constexpr ParallelSchedule guided_schedule = ParallelSchedule::guided_schedule;
 
 namespace detail {
 using RangeBody = void (*)(const void* body, std::int64_t begin, std::int64_t end);
