@@ -68,9 +68,9 @@ struct GemmKernels {
   // Matmul for m up to gemv_max_m, or gemv_max_m_transposed if b is transposed; a is not transposed. Reads b once,
   // without packing.
   void (*gemv)(const GemmParams<T>& p, const T* a, const T* b, T* c);
-  // A part of the same, for m up to gemv_max_m and transposed b.
+  // A part of the columns of gemv, for m up to gemv_max_m and transposed b.
   void (*gemv_part)(const GemmParams<T>& p, const T* a, const T* b, T* c, Part part, ColumnsDone done);
-  // Same for transposed b, alpha 1 and beta 0, in the same order of additions as gemm_packed.
+  // Like gemv for transposed b, alpha 1 and beta 0, but in the same order of additions as gemm_packed.
   void (*gemv_in_order)(const GemmParams<T>& p, const T* a, const T* b, T* c);
   // Adds a row [cols] to each row of c [rows, cols]: the bias of a linear layer.
   void (*add_row)(std::int64_t rows, std::int64_t cols, const T* row, T* c, std::int64_t ldc);

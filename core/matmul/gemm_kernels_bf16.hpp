@@ -91,8 +91,7 @@ struct Bf16Result {
   // With the processor's instructions for BFloat16; null if there are none:
   // Computes a block.
   void (*gemm_block)(const Bf16Block& block, To* c);
-  // Like gemv of GemmKernels, for b' and a part of the columns: c = then(alpha a b' + beta c). a is padded like that of
-  // a block.
+  // Like gemv_part of GemmKernels: c = then(alpha a b' + beta c). a is padded like that of a block.
   void (*gemv)(const GemmParams<BFloat16>& p, const BFloat16* a, const BFloat16* b, const Bf16Then& then, To* c,
                Part part);
   // to = then(alpha x + beta to); `to` is not read if beta = 0.
