@@ -10,8 +10,8 @@
 // 2015). The levels, from top to bottom:
 //
 // - op (core/ops/matmul.cpp, einsum.cpp, int8.cpp): checks shapes, records the gradient, calls gemm_parallel().
-// - gemm (gemm.cpp, gemm_limbs.cpp, gemm_bf16.cpp, gemm_int8.hpp): chooses a route(), splits c into tiles for the
-//   threads.
+// - gemm (gemm.cpp, gemm_limbs.cpp, gemm_bf16.cpp, gemm_int8.hpp): chooses a route(), splits c into tiles, or a gemv
+//   into parts, for the threads.
 // - kernels (gemm_kernels*.hpp, .simd.cpp): compute one tile; each instruction set has a table of them.
 // - pack (gemm_kernels.simd.cpp, pack_bf16.hpp): copies b into panels of 64 columns, in reading order.
 // - gemv (gemv.hpp, gemv_bf16.hpp, gemv_int8.hpp): 1 … 4 rows (1 … 24 for b'); reads b once, without packing.

@@ -82,7 +82,10 @@ Tensor int8_linear(const kernels::Function* f, const Tensor& x, const Int8Matrix
   constexpr const char* op = "linear";
   check::floating(op, "x", x);
   const DType t = product_dtype(x.dtype(), w.scale().dtype());
-  if (t == float64) return detail::FunctionOfProduct(f, false, false, {})(linear(x, dequantized(w), bias));
+  if (t == float64) {
+    const Tensor y = linear(x, dequantized(w), bias);
+    return f ? detail::apply(*f, y) : y;
+  }
   const bool cast = autocast_dtype() == bfloat16 && t == bfloat16;  // then float32 operands are read as bfloat16
   if (!cast) check::same_dtype(op, "x", x, "the scale of the int8 weight", w.scale());
   const std::int64_t n = w.values().shape()[0], k = w.values().shape()[1];
