@@ -254,7 +254,7 @@ const AttentionTables<T>& attention_tables() {
   static constexpr AttentionTables<T> same{vectors, vectors};
 #if defined(__AVX512F__)
   if constexpr (std::is_same_v<T, BFloat16>) {
-    static constexpr AttentionTables<T> amx{vectors, table_of<Bf16Tiles<Amx<1>>>()},
+    static constexpr AttentionTables<T> amx{vectors, table_of<Bf16Tiles<Amx>>()},
         avx512_bf16{vectors, table_of<Bf16Tiles<Avx512Bf16>>()};
     if (chosen_isa == Isa::amx) return amx;
     if (chosen_isa == Isa::avx512_bf16) return avx512_bf16;

@@ -4,44 +4,46 @@
 
 #include "base/scratch.hpp"
 #include "fit/batch_invariant.hpp"
-#include "matmul/gemm_limbs.hpp"
 #include "matmul/openblas.hpp"
 
 namespace fit::kernels {
+
+namespace {
+
+// Whether c = alpha a b' with b larger than a and c (weights and a small batch) is computed as c' = alpha b a': b is
+// read directly; a is packed and c transposed instead.
+template <class T>
+bool swaps(const GemmParams<T>& p) {
+  return p.transpose_b && !p.transpose_a && p.beta == T(0) && p.m * (p.n + p.k) < p.n * p.k;
+}
+
+}  // namespace
 
 template <class T>
 Route route(const GemmParams<T>& p) {
   // Up to this many multiplications, unpacked b fits the L1 cache.
   constexpr std::int64_t small_limit = std::int64_t{64} * 64 * 64;
   const bool small = p.m * p.n * p.k <= small_limit;
-  if (p.m == 0 || p.n == 0) return Route::empty;
-  if (p.k == 0) return Route::no_terms;
-  if (p.n == 1 && p.m > 1 && p.ldc == 1) return Route::column;
-  const bool swaps = p.transpose_b && !p.transpose_a && p.beta == T(0) && p.m * (p.n + p.k) < p.n * p.k;
+  if (p.m == 0 || p.n == 0 || p.k == 0) return Route::none;
   if (batch_invariant() && p.m <= gemv_in_order_max_m && p.transpose_b && !p.transpose_a && p.alpha == 1 && p.beta == 0)
     return Route::gemv_in_order;
-  if (batch_invariant())
-    return small || p.m <= gemv_max_m_transposed ? Route::unpacked : swaps ? Route::swapped : Route::packed;
+  if (batch_invariant()) return small || p.m <= gemv_max_m_transposed ? Route::unpacked : Route::packed;
   if (p.m <= gemv_max_m && !p.transpose_a && (p.transpose_b || !small)) return Route::gemv;
   if (small) return Route::unpacked;
   if (chosen_isa < Isa::avx2 || openblas_wanted()) return Route::openblas;
   if (p.m <= gemv_max_m_transposed && p.transpose_b && !p.transpose_a) return Route::gemv;
-  if (prefers_limbs(p)) return Route::limbs;
-  return swaps ? Route::swapped : Route::packed;
+  return Route::packed;
 }
 
 template <class T, class>
 void gemm(const GemmParams<T>& p, const T* a, const T* b, T* c) {
+  if (is_column(p)) return gemm(as_row(p), b, a, c);
   const auto& kernels = FIT_KERNELS(gemm_table, T);
   switch (route(p)) {
-    case Route::empty:
-      return;
-    case Route::no_terms:
+    case Route::none:
       for (std::int64_t i = 0; i < p.m; ++i)
         for (std::int64_t j = 0; j < p.n; ++j) c[i * p.ldc + j] = p.beta == 0 ? T(0) : p.beta * c[i * p.ldc + j];
       return;
-    case Route::column:
-      return gemm(as_row(p), b, a, c);
     case Route::gemv:
       return kernels.gemv(p, a, b, c);
     case Route::gemv_in_order:
@@ -50,9 +52,7 @@ void gemm(const GemmParams<T>& p, const T* a, const T* b, T* c) {
       const Scratch<T> scratch(gemm_unpacked_scratch(p));
       return kernels.gemm_unpacked(p, a, b, c, scratch.get());
     }
-    case Route::packed:
-    case Route::swapped:
-    case Route::limbs: {
+    case Route::packed: {
       const Scratch<T> packed(panels(p.n) * panel_width * p.k), rows(gemm_packed_scratch(p));
       for (std::int64_t i = 0; i < panels(p.n); ++i) kernels.pack_b(p, b, i, packed.get() + i * panel_width * p.k);
       return kernels.gemm_packed(p, a, packed.get(), c, rows.get());
@@ -92,7 +92,7 @@ void pack_b_panels(const GemmParams<T>& p, const T* b, T* out) {
 
 namespace {
 
-// Route::swapped: computes tiles of c' and transposes them into c.
+// Computes tiles of c' and transposes them into c, if swaps(p).
 template <class T>
 void gemm_swapped(const GemmParams<T>& p, const T* a, const T* b, T* c, TileDone done) {
   GemmParams<T> swapped;  // c' = alpha b a'
@@ -182,47 +182,43 @@ void gemm_tiled(const GemmParams<T>& p, Route way, const T* a, const T* b, const
 template <class T, class>
 bool takes_panels(const GemmParams<T>& p) {
   const Route way = route(p);
-  return p.m > gemv_max_m &&
-         (way == Route::gemv || way == Route::packed || way == Route::swapped || way == Route::limbs);
+  return !is_column(p) && p.m > gemv_max_m && (way == Route::gemv || way == Route::packed);
 }
 
 template <class T, class>
 std::int64_t panels_bytes(const GemmParams<T>& p) {
-  if (by_limbs(p)) return 2 * LimbsB(p, nullptr, nullptr).packed_size(p.n, p.k);
   return panels(p.n) * panel_width * p.k * static_cast<std::int64_t>(sizeof(T));
 }
 
 template <class T, class>
 void pack_panels(const GemmParams<T>& p, const T* b, void* out) {
-  if constexpr (std::is_same_v<T, float>)
-    if (by_limbs(p)) return pack_bf16(LimbsB(p, b, nullptr), Bf16Loop::threads, p.k, static_cast<BFloat16*>(out));
   pack_b_panels(p, b, static_cast<T*>(out));
 }
 
 template <class T, class>
 void gemm_parallel(const GemmParams<T>& p, const T* a, const T* b, T* c, const T* bias, TileDone done,
                    const void* kept) {
-  const Route way = route(p);
-  const auto* const floats = static_cast<const T*>(kept);
-  if constexpr (std::is_same_v<T, float>)
-    if (way == Route::limbs) return gemm_limbs(p, a, b, c, static_cast<const BFloat16*>(kept), bias, done);
+  const auto* const all_panels = static_cast<const T*>(kept);
   const auto add_row = FIT_KERNELS(gemm_table, T).add_row;
   const auto biased = [&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
     if (bias) add_row(rows, cols, bias + col, c + row * p.ldc + col, p.ldc);
     done(row, rows, col, cols);
   };
-  if (kept) return gemm_tiled(p, Route::packed, a, b, floats, c, biased);
+  if (is_column(p)) {
+    const GemmParams<T> row = as_row(p);
+    return gemm_tiled<T>(row, route(row), b, a, nullptr, c,
+                         [&](std::int64_t i, std::int64_t m, std::int64_t j, std::int64_t n) { biased(j, n, i, m); });
+  }
+  if (kept) return gemm_tiled(p, Route::packed, a, b, all_panels, c, biased);
+  const Route way = route(p);
   if (way == Route::gemv && p.transpose_b && p.m <= gemv_max_m)
     return gemv_parallel(p.m, p.n, p.k, sizeof(T), [&](Part part) {
       FIT_KERNELS(gemm_table, T).gemv_part(p, a, b, c, part, [&](std::int64_t col, std::int64_t cols) {
         biased(std::int64_t{0}, p.m, col, cols);
       });
     });
-  if (way == Route::swapped) return gemm_swapped(p, a, b, c, biased);
-  if (way != Route::column) return gemm_tiled(p, way, a, b, floats, c, biased);
-  const GemmParams<T> row = as_row(p);
-  gemm_tiled(row, route(row), b, a, floats, c,
-             [&](std::int64_t i, std::int64_t m, std::int64_t j, std::int64_t n) { biased(j, n, i, m); });
+  if (way == Route::packed && swaps(p)) return gemm_swapped(p, a, b, c, biased);
+  gemm_tiled<T>(p, way, a, b, nullptr, c, biased);
 }
 
 #define FIT_GEMM(T)                                                 \

@@ -10,7 +10,7 @@
 // 2015). The levels, from top to bottom:
 //
 // - op (core/ops/matmul.cpp, einsum.cpp, int8.cpp): checks shapes, records the gradient, calls gemm_parallel().
-// - gemm (gemm.cpp, gemm_limbs.cpp, gemm_bf16.cpp, gemm_int8.hpp): chooses a route(), splits c into tiles, or a gemv
+// - gemm (gemm.cpp, gemm_bf16.cpp, gemm_int8.hpp): chooses a route(), splits c into tiles, or a gemv
 //   into parts, for the threads.
 // - kernels (gemm_kernels*.hpp, .simd.cpp): compute one tile; each instruction set has a table of them.
 // - pack (gemm_kernels.simd.cpp, pack_bf16.hpp): copies b into panels of 64 columns, in reading order.
@@ -20,8 +20,7 @@
 //
 // float, double: gemv for few rows, unpacked for small matrices, otherwise packed. Without AVX2, OpenBLAS
 // (openblas.hpp) computes all but small matrices. bfloat16: native on avx512_bf16 and amx; otherwise packing widens it
-// to float. Large products of float on amx go by limbs (gemm_limbs.cpp): each float is split into three bfloat16. int8
-// weights: gemv reads them directly; for more rows, blocks of weights are widened first.
+// to float. int8 weights: gemv reads them directly; for more rows, blocks of weights are widened first.
 //
 // In the mode BatchInvariant neither gemv nor OpenBLAS is used. The other kernels add up an element of c in an order
 // that depends on k alone: float and double in chains along blocks of kc, one block after another. For few rows,
@@ -33,16 +32,11 @@ constexpr double parallel_flops = 4e5;
 
 // How a matmul is computed.
 enum class Route {
-  empty,     // nothing to do
-  no_terms,  // k = 0: c = beta c
-  column,    // one column: computed as a row, c' = op(b)' op(a)', because its elements are contiguous
-  gemv,      // few rows, for example one token through a layer: limited by reading b, which is read once, not packed
+  none,  // nothing to multiply: c = beta c
+  gemv,  // few rows, for example one token through a layer: limited by reading b, which is read once, not packed
   gemv_in_order,  // the same in BatchInvariant, in the order of many rows
   unpacked,       // small, or few rows in BatchInvariant: b is read without packing, by blocks that fit the cache
-  packed,         // b is packed into panels
-  swapped,  // packed, for c = alpha a b' with b larger than a and c (weights and a small batch): c' = alpha b a' reads
-            // b directly; a is packed and c transposed instead
-  limbs,    // split into BFloat16, with AMX: as exact as floats, and faster
+  packed,         // b is packed into panels, or a if this is less work
   openblas,
 };
 template <class T>
@@ -60,7 +54,13 @@ void gemm(const GemmParams<T>& p, const T* a, const T* b, T* c);
 using TileDone = FunctionRef<void(std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols)>;
 inline constexpr auto no_callback = [](std::int64_t, std::int64_t, std::int64_t, std::int64_t) {};
 
-// The matmul of Route::column with a and b swapped.
+// One column is computed as a row, c' = op(b)' op(a)', because its elements are contiguous.
+template <class T>
+bool is_column(const GemmParams<T>& p) {
+  return p.n == 1 && p.m > 1 && p.ldc == 1;
+}
+
+// The product of a column with a and b swapped.
 template <class T>
 GemmParams<T> as_row(const GemmParams<T>& p) {
   const bool together = p.transpose_b || p.ldb == 1;  // whether the elements of b are contiguous
@@ -109,13 +109,6 @@ void pack_b_panels(const GemmParams<T>& p, const T* b, T* out);
 // memory. A part has more rows than c, so that reading and writing c once more for each part costs little.
 template <class T>
 std::int64_t packed_depth(const GemmParams<T>& p);
-
-// Whether the product goes by limbs, and reads panels of limbs.
-template <class T>
-bool by_limbs(const GemmParams<T>& p) {
-  return route(p) == Route::limbs;
-}
-inline bool by_limbs(const GemmParams<BFloat16>&) { return false; }
 
 // Whether gemm_parallel() would read panels of op(b) that are packed already: those that pack_panels() writes.
 template <class T, class = IfWide<T>>

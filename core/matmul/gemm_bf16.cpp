@@ -161,7 +161,7 @@ void gemm_bf16(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B
                                         p.ldc);
     return;
   }
-  if (p.n > 1 || p.m == 1 || p.ldc != 1 || then.bias) return gemm_bf16_terms(p, loop, a, b, c, then, kept);
+  if (!is_column(p) || then.bias) return gemm_bf16_terms(p, loop, a, b, c, then, kept);
   gemm_bf16_terms(as_row(p), loop, b, a, c, then, nullptr);
 }
 

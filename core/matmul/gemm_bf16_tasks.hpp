@@ -6,7 +6,7 @@
 #include "matmul/gemm_kernels_bf16.hpp"
 
 // Divides a matmul among threads, for the processor's instructions for BFloat16. Each task packs its part of one
-// operand. limbs: 1 for operands that are rounded to BFloat16, float_limbs for floats.
+// operand.
 namespace fit::kernels {
 
 // LCOV_EXCL_START(avx512_bf16): other processors widen to float.
@@ -16,7 +16,7 @@ struct Bf16Part {
 };
 
 // The rows of op(a). They are packed unless the memory layout is already right.
-template <class A, int limbs = 1>
+template <class A>
 class Bf16PackedA {
  public:
   static constexpr bool panels_of_b = false;
@@ -31,8 +31,8 @@ class Bf16PackedA {
   std::int64_t packed_size(std::int64_t rows, std::int64_t k) const { return lie_ ? 0 : rows * step(k); }
   void pack(const Bf16Part& part, BFloat16* out) const {
     if (!lie_)
-      bf16_kernels().operand<A, limbs>().pack_a(transposed_, part.count, part.k, at(part.first, part.k0), ld_, out,
-                                                step(part.k));
+      bf16_kernels().operand<A>().pack_a(transposed_, part.count, part.k, at(part.first, part.k0), ld_, out,
+                                         step(part.k));
   }
   // Points a block to its elements, from k0 on, in `packed`, which begins at part.k0.
   void use(const Bf16Part& part, const BFloat16* packed, std::int64_t k0, Bf16Block& block) const {
@@ -46,7 +46,7 @@ class Bf16PackedA {
   // Avoids row strides of a multiple of 4096 bytes: such rows would evict each other from the cache.
   static std::int64_t step(std::int64_t k) {
     const std::int64_t filled = bf16_filled(k);
-    return limbs * (filled % 2048 == 0 ? filled + bf16_step : filled);
+    return filled % 2048 == 0 ? filled + bf16_step : filled;
   }
   const A* at(std::int64_t row, std::int64_t k) const { return a_ + (transposed_ ? k * ld_ + row : row * ld_ + k); }
 
@@ -56,16 +56,13 @@ class Bf16PackedA {
 };
 
 // The columns of op(b) in panels. kept: all of them, if they are packed already, or null.
-template <class B, int limbs = 1>
+template <class B>
 class Bf16PackedB {
  public:
   static constexpr bool panels_of_b = true;
   template <class P>
-  Bf16PackedB(const GemmParams<P>& p, const B* b, const BFloat16* kept) : Bf16PackedB(p, b, kept, p.k) {}
-  // This operand is some rows of a longer one. The panels of the longer one, of kept_k rows, are kept.
-  template <class P>
-  Bf16PackedB(const GemmParams<P>& p, const B* b, const BFloat16* kept, std::int64_t kept_k)
-      : size(p.n), b_(b), kept_(kept), kept_step_(step(kept_k)), ld_(p.ldb), transposed_(p.transpose_b) {}
+  Bf16PackedB(const GemmParams<P>& p, const B* b, const BFloat16* kept)
+      : size(p.n), b_(b), kept_(kept), kept_step_(step(p.k)), ld_(p.ldb), transposed_(p.transpose_b) {}
 
   std::int64_t packed_size(std::int64_t cols, std::int64_t k) const { return kept_ ? 0 : panels(cols) * step(k); }
   void pack(const Bf16Part& part, BFloat16* out) const {
@@ -73,8 +70,8 @@ class Bf16PackedB {
     for (std::int64_t j = 0; j < part.count; j += panel_width) {
       const std::int64_t col = part.first + j;
       const B* const from = b_ + (transposed_ ? col * ld_ + part.k0 : part.k0 * ld_ + col);
-      bf16_kernels().operand<B, limbs>().pack_b(transposed_, std::min(panel_width, part.count - j), part.k, from, ld_,
-                                                out + j / panel_width * step(part.k));
+      bf16_kernels().operand<B>().pack_b(transposed_, std::min(panel_width, part.count - j), part.k, from, ld_,
+                                         out + j / panel_width * step(part.k));
     }
   }
   void use(const Bf16Part& part, const BFloat16* packed, std::int64_t k0, Bf16Block& block) const {
@@ -86,7 +83,7 @@ class Bf16PackedB {
   std::int64_t size;
 
  private:
-  static std::int64_t step(std::int64_t k) { return limbs * panel_width * bf16_filled(k); }
+  static std::int64_t step(std::int64_t k) { return panel_width * bf16_filled(k); }
 
   const B* b_;
   const BFloat16* kept_;

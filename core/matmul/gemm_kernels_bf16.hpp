@@ -35,18 +35,6 @@ struct Bf16Then {
   const BFloat16* values;  // [65536 and one more, which may be read], or null; only if the result is BFloat16
 };
 
-// A float is the sum of three BFloat16, its limbs (Henry, Tang, Heinecke 2019, arXiv:1904.06376). With AMX, the six
-// products of limbs that matter take less time than one product of floats, and their sums have smaller errors. A row of
-// a and a panel of b then have three limbs, one after another. What is not finite, or is rounded to infinity, gives
-// NaN: such blocks of c are computed as floats.
-constexpr int float_limbs = 3;
-
-// Called after each block of limbs: rows i … and columns j … of c. If it is not valid, c was not written.
-struct LimbsDone {
-  void (*call)(const void* self, bool valid, std::int64_t i, std::int64_t rows, std::int64_t j, std::int64_t cols);
-  const void* self;
-};
-
 // c [m, n] = then(alpha (sums + a b) + beta c), of one part of k.
 struct Bf16Block {
   Bf16Block() {}
@@ -65,7 +53,6 @@ struct Bf16Block {
   float alpha = 1, beta = 0;
   Bf16Then then;
   std::int64_t ldc = 0;
-  LimbsDone done = {};  // only for limbs
 };
 
 // Converts x [rows, cols] with row stride ld to out with row stride out_ld.
@@ -108,15 +95,10 @@ struct Bf16Kernels {
   void (*gemv)(const GemmParams<float>& p, const float* a, const BFloat16* b, float* c);
   // Like gemv_in_order of GemmKernels, for m up to gemv_max_m.
   void (*gemv_in_order)(const GemmParams<float>& p, const float* a, const BFloat16* b, float* c);
-  // Splits floats into limbs while it packs them; computes a block of limbs. Null without AMX.
-  Bf16Operand<float> limbs = {};
-  void (*gemm_limbs)(const Bf16Block& block, float* c) = nullptr;
 
-  template <class From, int limbs = 1>
+  template <class From>
   const Bf16Operand<From>& operand() const {
-    if constexpr (limbs > 1)
-      return this->limbs;
-    else if constexpr (std::is_same_v<From, float>)
+    if constexpr (std::is_same_v<From, float>)
       return from_float;
     else
       return from_bf16;

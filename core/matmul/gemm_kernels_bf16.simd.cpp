@@ -57,16 +57,6 @@ void finish(std::int64_t rows, std::int64_t cols, float alpha, const float* x, s
 #if defined(__AVX512F__)
 constexpr std::int64_t most_ahead = 4;  // rows of a tile: with more, products wait for them
 
-bool any_nan(std::int64_t rows, std::int64_t cols, const float* x, std::int64_t ld) {
-  __mmask16 any{0};
-  for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t j = 0; j < cols; j += 16) {
-      const __m512 part = _mm512_maskz_loadu_ps(lanes16(cols - j), x + r * ld + j);
-      any |= _mm512_cmp_ps_mask(part, part, _CMP_UNORD_Q);
-    }
-  return any != 0;
-}
-
 // Computes c in blocks of Way::rows by panel_width. A block of rows stays in the L1 cache while it is multiplied by
 // panels that fit the L2 cache. If they are not there yet, these are few, and each block of rows fetches its share of
 // the panels that come next.
@@ -75,7 +65,7 @@ void gemm_block(const Bf16Block& block, To* c) {
   alignas(64) float buffer[Way::rows * panel_width];
   constexpr std::int64_t l2 = 1 << 18, part_of_l2 = 1 << 16;  // elements
   const std::int64_t count = panels(block.n);
-  const std::int64_t few = (block.next ? part_of_l2 : l2) / (Way::limbs * block.k * panel_width);
+  const std::int64_t few = (block.next ? part_of_l2 : l2) / (block.k * panel_width);
   const std::int64_t together = few < 1 ? 1 : few < count ? few : count;
   const std::int64_t row_blocks = (block.m + Way::rows - 1) / Way::rows;
   std::int64_t configured = 0;
@@ -94,21 +84,12 @@ void gemm_block(const Bf16Block& block, To* c) {
       const std::int64_t from = 16 * i / row_blocks, share = 16 * (i + 1) / row_blocks - from;
       ahead = {next - panel, from, from + (share < most_ahead ? share : most_ahead)};
     }
-    // Sums of limbs begin at 0 for each part: the small products are then added to small sums.
-    const bool apart = Way::limbs > 1 && !block.first;
-    Way::macro_kernel(rows, cols, block.k, a, block.lda, panel, apart ? buffer : sums, panel_width,
-                      !apart && !block.first, block.panel_step / Way::limbs, ahead);
-    if (apart) finish<Full, float>(rows, cols, 1, buffer, panel_width, 1, {}, sums, panel_width);
+    Way::macro_kernel(rows, cols, block.k, a, block.lda, panel, sums, panel_width, !block.first, ahead);
     if (!block.last) return;
     const auto write = [&](auto by) {
       by(rows, cols, block.alpha, sums, panel_width, block.beta, block.then.at(col), c + row * block.ldc + col,
          block.ldc);
     };
-    if constexpr (Way::limbs > 1) {
-      const bool valid = !any_nan(rows, cols, sums, panel_width);
-      if (valid) write(finish<Full, To>);
-      return block.done.call(block.done.self, valid, row, rows, col, cols);
-    }
     if constexpr (std::is_same_v<To, float>)
       if (block.nontemporal) return write(finish<NonTemporal, To>);
     write(finish<Full, To>);
@@ -129,11 +110,6 @@ constexpr Bf16Kernels native() {
           gemv<float, BFloat16>,
           gemv_in_order<float, BFloat16>};
 }
-constexpr Bf16Kernels with_limbs(Bf16Kernels kernels) {
-  kernels.limbs = {pack_a_bf16<float, float_limbs>, pack_b_bf16<float, float_limbs>, nullptr};
-  kernels.gemm_limbs = gemm_block<Amx<float_limbs>, float>;
-  return kernels;
-}
 #endif
 
 }  // namespace
@@ -141,7 +117,7 @@ constexpr Bf16Kernels with_limbs(Bf16Kernels kernels) {
 template <class IsaTag, class T>
 const Bf16Kernels& bf16_table() {
 #if defined(__AVX512F__)
-  static constexpr Bf16Kernels amx = with_limbs(native<Amx<1>>()), avx512_bf16 = native<Avx512Bf16>();
+  static constexpr Bf16Kernels amx = native<Amx>(), avx512_bf16 = native<Avx512Bf16>();
   if (chosen_isa == Isa::amx) return amx;
   if (chosen_isa == Isa::avx512_bf16) return avx512_bf16;
 #endif

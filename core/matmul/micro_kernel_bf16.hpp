@@ -14,11 +14,10 @@ inline namespace FIT_ISA_NAMESPACE {
 // sums [m, cols] (stride ld) (+)= a [m, k] times the first `cols` columns of a panel of b. Later columns, up to a
 // multiple of 32, are undefined. Way::rows is the best number of rows for the L1 cache. The caller calls begin(rows)
 // before and end() after all macro-kernels. m equals `rows`; after begin(Way::rows) it may be any number, and then Amx
-// reads and writes rows up to a multiple of 16. Limb l of a begins l lda / limbs after its first, that of b l b_limb.
+// reads and writes rows up to a multiple of 16.
 
 // vdpbf16ps adds the products of two pairs to a float, one after another.
 struct Avx512Bf16 {
-  static constexpr int limbs = 1;
   static constexpr std::int64_t rows = 30;
   static void begin(std::int64_t) {}
   static void end() {}
@@ -58,26 +57,13 @@ struct Avx512Bf16 {
   }
 
   static void macro_kernel(std::int64_t m, std::int64_t cols, std::int64_t k, const BFloat16* a, std::int64_t lda,
-                           const BFloat16* b, float* sums, std::int64_t ld, bool add, std::int64_t = 0,
-                           const Ahead& = {}) {
+                           const BFloat16* b, float* sums, std::int64_t ld, bool add, const Ahead& = {}) {
     cols <= panel_width / 2 ? columns<2>(m, k, a, lda, b, sums, ld, add) : columns<4>(m, k, a, lda, b, sums, ld, add);
   }
 };
 
-// The pairs of limbs of a and b that are multiplied; the others are below half a unit in the last place of a product.
-// The small products are added up first, so that few of the additions round a large sum. From one pair to the next, one
-// limb stays in its tiles.
-struct LimbPair {
-  int a, b;
-};
-constexpr LimbPair small_pairs[] = {{0, 2}, {0, 1}, {1, 1}, {1, 0}, {2, 0}};
-constexpr LimbPair large_pair[] = {{0, 0}};
-
 // Tiles of 16 rows by 64 bytes: 0 … 3 are sums of 32 rows and 32 columns, 4 and 5 rows of a, 6 and 7 columns of b.
-// Limbs: 1, or 3 for operands of float.
-template <int Limbs>
 struct Amx {
-  static constexpr int limbs = Limbs;
   static constexpr std::int64_t rows = 32;
 
   FIT_TARGET_AMX static void begin(std::int64_t m) {
@@ -100,43 +86,34 @@ struct Amx {
       _mm_prefetch(reinterpret_cast<const char*>(tile + ahead.distance + r * panel_width * 2), _MM_HINT_T1);
   }
 
-  // Adds the products of these pairs of limbs to the tiles of sums.
-  template <bool Both, const auto& pairs>
+  // Adds the products to the tiles of sums. b is read once for a block of rows, and must leave the rows in the L1
+  // cache.
+  template <bool Both>
   FIT_TARGET_AMX static void products(std::int64_t k, const BFloat16* a, std::int64_t lda, const BFloat16* b,
-                                      std::int64_t b_limb, const Ahead& ahead) {
-    constexpr int count = sizeof pairs / sizeof pairs[0];
+                                      const Ahead& ahead) {
     constexpr std::int64_t pairs_line = panel_width * 2 * sizeof(BFloat16);
     const std::int64_t a_line = lda * static_cast<std::int64_t>(sizeof(BFloat16));
-    for (std::int64_t p = 0; p < k; p += bf16_step) FIT_UNROLL for (int i = 0; i < count; ++i) {
-        const LimbPair pair = pairs[i], before = i > 0 ? pairs[i - 1] : LimbPair{-1, -1};
-        const BFloat16* const left = b + pair.b * b_limb + p * panel_width;
-        const BFloat16* const upper = a + pair.a * (lda / limbs) + p;
-        // Without limbs, b is read once for a block of rows, and must leave the rows in the L1 cache.
-        if (limbs == 1)
-          _tile_stream_loadd(6, left, pairs_line);
-        else if (pair.b != before.b)
-          _tile_loadd(6, left, pairs_line);
-        if (pair.a != before.a) _tile_loadd(4, upper, a_line);
-        if (limbs == 1)
-          _tile_stream_loadd(7, left + 32, pairs_line);
-        else if (pair.b != before.b)
-          _tile_loadd(7, left + 32, pairs_line);
-        _tile_dpbf16ps(0, 4, 6);
-        if (pair.b != before.b) fetch(left, ahead);
-        _tile_dpbf16ps(1, 4, 7);
-        if (pair.b != before.b) fetch(left + 32, ahead);
-        if constexpr (Both) {
-          if (pair.a != before.a) _tile_loadd(5, upper + 16 * lda, a_line);
-          _tile_dpbf16ps(2, 5, 6);
-          _tile_dpbf16ps(3, 5, 7);
-        }
+    for (std::int64_t p = 0; p < k; p += bf16_step) {
+      const BFloat16* const left = b + p * panel_width;
+      _tile_stream_loadd(6, left, pairs_line);
+      _tile_loadd(4, a + p, a_line);
+      _tile_stream_loadd(7, left + 32, pairs_line);
+      _tile_dpbf16ps(0, 4, 6);
+      fetch(left, ahead);
+      _tile_dpbf16ps(1, 4, 7);
+      fetch(left + 32, ahead);
+      if constexpr (Both) {
+        _tile_loadd(5, a + p + 16 * lda, a_line);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
       }
+    }
   }
 
   // 32 columns; Both: more than 16 rows.
   template <bool Both>
   FIT_TARGET_AMX static void columns(std::int64_t k, const BFloat16* a, std::int64_t lda, const BFloat16* b,
-                                     std::int64_t b_limb, float* sums, std::int64_t ld, bool add, const Ahead& ahead) {
+                                     float* sums, std::int64_t ld, bool add, const Ahead& ahead) {
     const std::int64_t line = ld * static_cast<std::int64_t>(sizeof(float));
     float* const lower = sums + 16 * ld;
     if (add) {
@@ -152,8 +129,7 @@ struct Amx {
       _tile_zero(2);
       _tile_zero(3);
     }
-    if constexpr (limbs > 1) products<Both, small_pairs>(k, a, lda, b, b_limb, ahead);
-    products<Both, large_pair>(k, a, lda, b, b_limb, limbs > 1 ? Ahead{} : ahead);
+    products<Both>(k, a, lda, b, ahead);
     _tile_stored(0, sums, line);
     _tile_stored(1, sums + 16, line);
     if constexpr (Both) {
@@ -164,12 +140,12 @@ struct Amx {
 
   FIT_TARGET_AMX static void macro_kernel(std::int64_t m, std::int64_t cols, std::int64_t k, const BFloat16* a,
                                           std::int64_t lda, const BFloat16* b, float* sums, std::int64_t ld, bool add,
-                                          std::int64_t b_limb = 0, const Ahead& ahead = {}) {
+                                          const Ahead& ahead = {}) {
     __asm__ volatile("" ::: "memory");  // the compiler does not know that tiles read memory
     for (std::int64_t i = 0; i < m; i += rows)
       for (std::int64_t j = 0; j < cols; j += 32)
-        m - i > 16 ? columns<true>(k, a + i * lda, lda, b + 2 * j, b_limb, sums + i * ld + j, ld, add, ahead)
-                   : columns<false>(k, a + i * lda, lda, b + 2 * j, b_limb, sums + i * ld + j, ld, add, ahead);
+        m - i > 16 ? columns<true>(k, a + i * lda, lda, b + 2 * j, sums + i * ld + j, ld, add, ahead)
+                   : columns<false>(k, a + i * lda, lda, b + 2 * j, sums + i * ld + j, ld, add, ahead);
   }
 };
 

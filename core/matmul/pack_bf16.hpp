@@ -24,46 +24,26 @@ inline __mmask16 lanes16(std::int64_t n) {
   return n < 16 ? static_cast<__mmask16>((1u << (n < 0 ? 0 : n)) - 1) : 0xffff;
 }
 
-// The limbs of 16 floats. Each limb but the last is what is left of x, rounded to the precision of BFloat16; who stores
-// the last one rounds it. Three limbs lose nothing: 8 bits and a sign each.
-template <int limbs = 1>
-struct Limbs {
-  explicit Limbs(__m512 x) {
-    FIT_UNROLL for (int l = 0; l + 1 < limbs; ++l) {
-      const __m512i half = _mm512_set1_epi32(0x8000), upper = _mm512_set1_epi32(static_cast<int>(0xffff0000u));
-      limb[l] = _mm512_castsi512_ps(_mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(x), half), upper));
-      x = _mm512_sub_ps(x, limb[l]);
-    }
-    limb[limbs - 1] = x;
-  }
-  __m512 limb[limbs];
-};
-
-// Copies x [rows, cols] as BFloat16. Each row is padded with zeros to `filled` elements, a multiple of bf16_step. Limb
-// l of a row begins at l limb_step.
-template <int limbs = 1>
-FIT_TARGET_AVX512_BF16 void bf16_copy(std::int64_t rows, std::int64_t cols, std::int64_t filled, const float* x,
-                                      std::int64_t ld, BFloat16* out, std::int64_t out_ld, std::int64_t limb_step = 0) {
+// Copies x [rows, cols] as BFloat16. Each row is padded with zeros to `filled` elements, a multiple of bf16_step.
+FIT_TARGET_AVX512_BF16 inline void bf16_copy(std::int64_t rows, std::int64_t cols, std::int64_t filled, const float* x,
+                                             std::int64_t ld, BFloat16* out, std::int64_t out_ld) {
   for (std::int64_t r = 0; r < rows; ++r) {
     const float* const from = x + r * ld;
     BFloat16* const to = out + r * out_ld;
     std::int64_t j = 0;
     for (; j + 32 <= cols; j += 32) {
-      const Limbs<limbs> low(_mm512_loadu_ps(from + j)), high(_mm512_loadu_ps(from + j + 16));
-      FIT_UNROLL for (int l = 0; l < limbs; ++l)
-          _mm512_storeu_si512(to + l * limb_step + j, (__m512i)_mm512_cvtne2ps_pbh(high.limb[l], low.limb[l]));
+      const __m512 low = _mm512_loadu_ps(from + j), high = _mm512_loadu_ps(from + j + 16);
+      _mm512_storeu_si512(to + j, (__m512i)_mm512_cvtne2ps_pbh(high, low));
     }
     for (; j < filled; j += 32) {
-      const Limbs<limbs> low(_mm512_maskz_loadu_ps(lanes16(cols - j), from + j)),
-          high(_mm512_maskz_loadu_ps(lanes16(cols - j - 16), from + j + 16));
-      FIT_UNROLL for (int l = 0; l < limbs; ++l)
-          _mm512_storeu_si512(to + l * limb_step + j, (__m512i)_mm512_cvtne2ps_pbh(high.limb[l], low.limb[l]));
+      const __m512 low = _mm512_maskz_loadu_ps(lanes16(cols - j), from + j),
+                   high = _mm512_maskz_loadu_ps(lanes16(cols - j - 16), from + j + 16);
+      _mm512_storeu_si512(to + j, (__m512i)_mm512_cvtne2ps_pbh(high, low));
     }
   }
 }
-template <int limbs = 1>
-void bf16_copy(std::int64_t rows, std::int64_t cols, std::int64_t filled, const BFloat16* x, std::int64_t ld,
-               BFloat16* out, std::int64_t out_ld, std::int64_t = 0) {
+inline void bf16_copy(std::int64_t rows, std::int64_t cols, std::int64_t filled, const BFloat16* x, std::int64_t ld,
+                      BFloat16* out, std::int64_t out_ld) {
   for (std::int64_t r = 0; r < rows; ++r) {
     std::memcpy(out + r * out_ld, x + r * ld, static_cast<std::size_t>(cols) * sizeof(BFloat16));
     for (std::int64_t j = cols; j < filled; ++j) out[r * out_ld + j] = BFloat16(0);
@@ -85,11 +65,9 @@ FIT_TARGET_AVX512_BF16 inline __m512i bf16_pairs(const __m512& even, const __m51
   return _mm512_permutexvar_epi16(turns, (__m512i)_mm512_cvtne2ps_pbh(odd, even));
 }
 
-// Interleaves rows 2 i and 2 i + 1 of x [k, cols] as pairs: out [filled / 2, cols], with zeros after the last row. Limb
-// l begins at l limb_step.
-template <int limbs = 1>
-FIT_TARGET_AVX512_BF16 void bf16_zip(std::int64_t k, std::int64_t cols, std::int64_t filled, const float* x,
-                                     std::int64_t ld, Bf16Pair* out, std::int64_t out_ld, std::int64_t limb_step = 0) {
+// Interleaves rows 2 i and 2 i + 1 of x [k, cols] as pairs: out [filled / 2, cols], with zeros after the last row.
+FIT_TARGET_AVX512_BF16 inline void bf16_zip(std::int64_t k, std::int64_t cols, std::int64_t filled, const float* x,
+                                            std::int64_t ld, Bf16Pair* out, std::int64_t out_ld) {
   const __m512i turns = turns_of_halves[0];
   for (std::int64_t i = 0; i < filled; i += 2) {
     const float *const even = x + i * ld, *const odd = even + ld;
@@ -97,22 +75,19 @@ FIT_TARGET_AVX512_BF16 void bf16_zip(std::int64_t k, std::int64_t cols, std::int
     std::int64_t j = 0;
     if (i + 1 < k)
       for (; j + 16 <= cols; j += 16) {
-        const Limbs<limbs> first(_mm512_loadu_ps(even + j)), second(_mm512_loadu_ps(odd + j));
-        FIT_UNROLL for (int l = 0; l < limbs; ++l)
-            _mm512_storeu_si512(to + l * limb_step + j, bf16_pairs(first.limb[l], second.limb[l], turns));
+        const __m512 first = _mm512_loadu_ps(even + j), second = _mm512_loadu_ps(odd + j);
+        _mm512_storeu_si512(to + j, bf16_pairs(first, second, turns));
       }
     for (; j < cols; j += 16) {
       const __mmask16 lanes = lanes16(cols - j), none{0};
-      const Limbs<limbs> first(_mm512_maskz_loadu_ps(i < k ? lanes : none, even + j)),
-          second(_mm512_maskz_loadu_ps(i + 1 < k ? lanes : none, odd + j));
-      FIT_UNROLL for (int l = 0; l < limbs; ++l)
-          _mm512_mask_storeu_epi32(to + l * limb_step + j, lanes, bf16_pairs(first.limb[l], second.limb[l], turns));
+      const __m512 first = _mm512_maskz_loadu_ps(i < k ? lanes : none, even + j),
+                   second = _mm512_maskz_loadu_ps(i + 1 < k ? lanes : none, odd + j);
+      _mm512_mask_storeu_epi32(to + j, lanes, bf16_pairs(first, second, turns));
     }
   }
 }
-template <int limbs = 1>
-void bf16_zip(std::int64_t k, std::int64_t cols, std::int64_t filled, const BFloat16* x, std::int64_t ld, Bf16Pair* out,
-              std::int64_t out_ld, std::int64_t = 0) {
+inline void bf16_zip(std::int64_t k, std::int64_t cols, std::int64_t filled, const BFloat16* x, std::int64_t ld,
+                     Bf16Pair* out, std::int64_t out_ld) {
   const __m512i first = turns_of_two[0], second = turns_of_two[1];
   for (std::int64_t i = 0; i < filled; i += 2) {
     const BFloat16 *const even = x + i * ld, *const odd = even + ld;
@@ -131,31 +106,28 @@ void bf16_zip(std::int64_t k, std::int64_t cols, std::int64_t filled, const BFlo
 // Elements along k that are transposed at once: their buffer fits the L1 cache.
 constexpr std::int64_t bf16_transpose_k = 64;
 
-template <class From, int limbs = 1>
+template <class From>
 void pack_a_bf16(bool transposed, std::int64_t rows, std::int64_t k, const From* x, std::int64_t ld, BFloat16* out,
                  std::int64_t out_ld) {
-  const std::int64_t filled = bf16_filled(k), limb_step = out_ld / limbs;
-  if (!transposed) return bf16_copy<limbs>(rows, k, filled, x, ld, out, out_ld, limb_step);
-  alignas(64) Bf16Pair pairs[limbs][bf16_transpose_k / 2 * panel_width];
+  const std::int64_t filled = bf16_filled(k);
+  if (!transposed) return bf16_copy(rows, k, filled, x, ld, out, out_ld);
+  alignas(64) Bf16Pair pairs[bf16_transpose_k / 2 * panel_width];
   for (std::int64_t r = 0; r < rows; r += panel_width)
     for (std::int64_t k0 = 0; k0 < filled; k0 += bf16_transpose_k) {
       const std::int64_t width = rows - r < panel_width ? rows - r : panel_width;
       const std::int64_t depth = filled - k0 < bf16_transpose_k ? filled - k0 : bf16_transpose_k;
-      bf16_zip<limbs>(k - k0 < depth ? k - k0 : depth, width, depth, x + k0 * ld + r, ld, pairs[0], panel_width,
-                      bf16_transpose_k / 2 * panel_width);
-      for (int l = 0; l < limbs; ++l)
-        transpose(depth / 2, width, pairs[l], panel_width,
-                  reinterpret_cast<Bf16Pair*>(out + r * out_ld + l * limb_step + k0), out_ld / 2);
+      bf16_zip(k - k0 < depth ? k - k0 : depth, width, depth, x + k0 * ld + r, ld, pairs, panel_width);
+      transpose(depth / 2, width, pairs, panel_width, reinterpret_cast<Bf16Pair*>(out + r * out_ld + k0), out_ld / 2);
     }
 }
 
-template <class From, int limbs = 1>
+template <class From>
 void pack_b_bf16(bool transposed, std::int64_t cols, std::int64_t k, const From* x, std::int64_t ld, BFloat16* out) {
-  const std::int64_t filled = bf16_filled(k), limb_step = filled / 2 * panel_width;
+  const std::int64_t filled = bf16_filled(k);
   auto* const pairs = reinterpret_cast<Bf16Pair*>(out);
-  if (cols < panel_width) std::memset(pairs, 0, static_cast<std::size_t>(limbs * limb_step) * sizeof(Bf16Pair));
-  if (!transposed) return bf16_zip<limbs>(k, cols, filled, x, ld, pairs, panel_width, limb_step);
-  alignas(64) BFloat16 together[panel_width * limbs * bf16_transpose_k];
+  if (cols < panel_width) std::memset(pairs, 0, static_cast<std::size_t>(filled / 2 * panel_width) * sizeof(Bf16Pair));
+  if (!transposed) return bf16_zip(k, cols, filled, x, ld, pairs, panel_width);
+  alignas(64) BFloat16 together[panel_width * bf16_transpose_k];
   for (std::int64_t k0 = 0; k0 < filled; k0 += bf16_transpose_k) {
     const std::int64_t depth = filled - k0 < bf16_transpose_k ? filled - k0 : bf16_transpose_k;
     Bf16Pair* const to = pairs + k0 / 2 * panel_width;
@@ -164,11 +136,8 @@ void pack_b_bf16(bool transposed, std::int64_t cols, std::int64_t k, const From*
         transpose(cols, depth / 2, reinterpret_cast<const Bf16Pair*>(x + k0), ld / 2, to, panel_width);
         continue;
       }
-    bf16_copy<limbs>(cols, k - k0 < depth ? k - k0 : depth, depth, x + k0, ld, together, limbs * bf16_transpose_k,
-                     bf16_transpose_k);
-    for (int l = 0; l < limbs; ++l)
-      transpose(cols, depth / 2, reinterpret_cast<const Bf16Pair*>(together + l * bf16_transpose_k),
-                limbs * bf16_transpose_k / 2, to + l * limb_step, panel_width);
+    bf16_copy(cols, k - k0 < depth ? k - k0 : depth, depth, x + k0, ld, together, bf16_transpose_k);
+    transpose(cols, depth / 2, reinterpret_cast<const Bf16Pair*>(together), bf16_transpose_k / 2, to, panel_width);
   }
 }
 

@@ -7,7 +7,6 @@
 #include "fit/graph.hpp"
 #include "fit/int8.hpp"
 #include "fit/ops.hpp"
-#include "matmul/gemm_limbs.hpp"
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
 #include "support/rounding.hpp"
@@ -36,14 +35,6 @@ template <class Body>
 void each_gemm_isa(const Body& body) {
   using kernels::Isa;
   each_of({Isa::base, Isa::neon, Isa::avx2, Isa::avx512, Isa::amx}, body);
-}
-
-template <class T>
-void by_limbs(const kernels::GemmParams<T>& p, const T* a, const T* b, T* c) {
-  if constexpr (std::is_same_v<T, float>)
-    kernels::gemm_limbs(p, a, b, c, nullptr, nullptr, kernels::no_callback);
-  else
-    FAIL("only floats have limbs");
 }
 
 template <class T>
@@ -114,11 +105,6 @@ const Way<T> ways[] = {
               p.k > 0;
      },
      [](const kernels::GemmParams<T>& p, const T* a, const T* b, T* c) { table<T>().gemv_in_order(p, a, b, c); }},
-    {"limbs",
-     [](const kernels::GemmParams<T>& p) {
-       return std::is_same_v<T, float> && kernels::chosen_isa == kernels::Isa::amx && p.k > 0;
-     },
-     [](const kernels::GemmParams<T>& p, const T* a, const T* b, T* c) { by_limbs(p, a, b, c); }},
 };
 
 // Products, in every way, of matrices that begin off any alignment and have `room` elements between their rows.
@@ -531,95 +517,6 @@ TEST_CASE("old memory does not leak into a product, and NaN goes through", "[gem
     CHECK(sum(isnan(matmul(zero, bad))).item<std::int64_t>() == n);  // column n - 1
     CHECK(all(isnan(linear(zero, bad)[{range(), n / 2}])).item<bool>());
   }
-}
-
-TEST_CASE("products by limbs are as exact as those of floats", "[gemm]") {
-  each_of({kernels::Isa::amx}, [] {
-    const std::int64_t m = 200, n = 210, k = 1300;  // in three parts
-    REQUIRE(kernels::route(kernels::contiguous<float>(m, n, k, false, true)) == kernels::Route::limbs);
-    std::mt19937_64 random(11);
-    const auto check = [&](const Tensor& a, const Tensor& b) {
-      const Tensor exact = matmul(a.to(float64), Transpose::no, b.to(float64), Transpose::yes);
-      const Tensor sizes = matmul(abs(a.to(float64)), Transpose::no, abs(b.to(float64)), Transpose::yes);
-      const auto error = [&](const Tensor& y) { return mean(abs(y.to(float64) - exact) / sizes).item<double>(); };
-      const double limbs = error(matmul(a, Transpose::no, b, Transpose::yes));
-      REQUIRE(kernels::set_isa(kernels::Isa::avx512));
-      const double floats = error(matmul(a, Transpose::no, b, Transpose::yes));
-      REQUIRE(kernels::set_isa(kernels::Isa::amx));
-      CHECK(limbs > 0);
-      INFO(limbs << " by limbs, " << floats << " by floats");
-      CHECK(limbs <= floats);
-    };
-    const Tensor a = random_tensor({m, k}, domain::real, random, float32),
-                 b = random_tensor({n, k}, domain::real, random, float32);
-    check(a, b);
-    check(abs(a), abs(b));                // all errors of one sign would add up
-    check(exp(16.0 * a), exp(16.0 * b));  // from 1e-14 to 1e14
-    check(a * 1e18, b * 1e18);            // sums up to 1e38
-    check(floor(a * 4.0) + 1e-3, b);
-  });
-}
-
-TEST_CASE("products by limbs of what is not finite are those of floats", "[gemm]") {
-  each_of({kernels::Isa::amx}, [] {
-    const std::int64_t n = 257;
-    const float inf = std::numeric_limits<float>::infinity(), most = std::numeric_limits<float>::max();
-    std::mt19937_64 random(12);
-    const Tensor a = random_tensor({n, n}, domain::real, random, float32);
-    for (const float odd : {inf, -inf, most, -most, 3.4e38F, static_cast<float>(nan)}) {
-      INFO(odd);
-      const float negative_nan = -std::numeric_limits<float>::quiet_NaN();
-      Tensor x = a.clone(), y = eye(n), c = zeros({n, n}), floats = ones({n, n});
-      x[{3, 5}] = odd;
-      x[{200, 256}] = odd;
-      x[{100, 7}] = negative_nan;
-      auto p = kernels::contiguous<float>(n, n, n, false, false);
-      const float *const px = x.data<float>().data(), *const py = y.data<float>().data();
-      by_limbs(p, px, py, c.fresh<float>());
-      kernels::gemm(p, px, py, floats.fresh<float>());
-      CHECK(same_bits(isnan(c), isnan(floats)));
-      CHECK(same_bits(where(isnan(c), 0.0, c), where(isnan(floats), 0.0, floats)));
-      // Added to what is there, and from the other side.
-      p.beta = 2;
-      Tensor more = ones({n, n}), more_floats = ones({n, n});
-      by_limbs(p, py, px, more.fresh<float>());
-      kernels::gemm(p, py, px, more_floats.fresh<float>());
-      CHECK(same_bits(isnan(more), isnan(more_floats)));
-      CHECK(allclose(where(isfinite(more), more, zeros({n, n})),
-                     where(isfinite(more_floats), more_floats, zeros({n, n}))));
-      CHECK(same_bits(isinf(more), isinf(more_floats)));
-    }
-  });
-}
-
-TEST_CASE("panels of limbs that are kept give the bits of a product that packs them", "[gemm]") {
-  each_of({kernels::Isa::amx}, [] {
-    std::mt19937_64 random(13);
-    const std::int64_t sizes[][3] = {{130, 400, 300}, {400, 130, 1000}, {200, 200, 11000}};  // n > m, m > n, parts of k
-    for (const auto& s : sizes) {
-      const auto p = kernels::contiguous<float>(s[0], s[1], s[2], false, true);
-      REQUIRE(kernels::takes_panels(p));
-      const Tensor a = random_tensor({p.m, p.k}, domain::real, random, float32),
-                   b = random_tensor({p.n, p.k}, domain::real, random, float32),
-                   row = random_tensor({p.n}, domain::real, random, float32);
-      const float *const pa = a.data<float>().data(), *const pb = b.data<float>().data();
-      const float* const bias = row.data<float>().data();
-      std::vector<std::int8_t> panels(static_cast<std::size_t>(kernels::panels_bytes(p)));
-      kernels::pack_panels(p, pb, panels.data());
-      Tensor packed = zeros({p.m, p.n}), kept = zeros({p.m, p.n});
-      const auto done = [](auto...) {};
-      kernels::gemm_parallel(p, pa, pb, packed.fresh<float>(), bias, done);
-      kernels::gemm_parallel(p, pa, static_cast<const float*>(nullptr), kept.fresh<float>(), bias, done, panels.data());
-      CHECK(same_bits(packed, kept));
-      const Tensor exact = linear(a.to(float64), b.to(float64), row.to(float64));
-      CHECK(max_difference(kept.to(float64), exact) < 1e-3);
-      // The rows beside one that is not finite are computed in floats.
-      Tensor infinite = a.clone();
-      infinite.fresh<float>()[0] = INFINITY;
-      kernels::gemm_parallel(p, infinite.data<float>().data(), pb, kept.fresh<float>(), bias, done, panels.data());
-      CHECK(max_difference(slice(kept, 0, 1, p.m).to(float64), slice(exact, 0, 1, p.m)) < 1e-3);
-    }
-  });
 }
 
 TEST_CASE("a weight used twice gets the sum of both gradients", "[gemm]") {
