@@ -31,6 +31,9 @@ template <class Void, class L, class... A>
 struct CallCompiles : std::false_type {};
 template <class L, class... A>
 struct CallCompiles<std::void_t<decltype(std::declval<L&>()(std::declval<A>()...))>, L, A...> : std::true_type {};
+/// FIT_CALL's operators do not take AnyArgument.
+template <class... A>
+using NotAny = std::enable_if_t<(!std::is_same_v<std::decay_t<A>, AnyArgument> && ...)>;
 /// Whether the class has a call operator that FIT_CALL did not make.
 template <class L>
 struct HasOwnCall : std::bool_constant<CallCompiles<void, L, AnyArgument>::value ||
@@ -45,7 +48,7 @@ struct HasForward<L, std::enable_if_t<std::is_same_v<decltype(&L::forward), void
 template <class L, class = void>
 struct HasFitCall : std::false_type {};
 template <class L>
-struct HasFitCall<L, std::void_t<typename L::FitClass>> : std::true_type {};
+struct HasFitCall<L, std::void_t<typename L::FitCall>> : std::true_type {};
 
 }  // namespace detail
 

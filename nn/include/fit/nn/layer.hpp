@@ -268,125 +268,66 @@ auto named_call(const Layer& layer, const F& plain, const Seen& seen) -> decltyp
   }
 }
 
-// ---- the call operator: layer(a...) is layer.forward(a...) as a call of the layer
+// ---- the call operator: layer(a...) runs layer.forward(a...) as a call of the layer
 
 template <class L, class... A>
 using ForwardResult = decltype(std::declval<L&>().forward(std::declval<A>()...));
 template <class Void, class L, class... A>
-struct Takes : std::false_type {};
+struct Takes : std::false_type {
+  using Result = void;
+};
 template <class L, class... A>
-struct Takes<std::void_t<ForwardResult<L, A...>>, L, A...> : std::true_type {};
+struct Takes<std::void_t<ForwardResult<L, A...>>, L, A...> : std::true_type {
+  using Result = ForwardResult<L, A...>;
+};
 /// Whether layer.forward(a...) compiles.
 template <class L, class... A>
 inline constexpr bool takes = Takes<void, L, A...>::value;
 
 template <class A>
 inline constexpr bool is_tensor = std::is_base_of_v<Tensor, std::decay_t<A>>;
-/// Tensors are passed as const Tensor&, so that observers can replace them, unless forward() needs another form.
+/// forward() gets tensors as const Tensor&, so that observers can replace them. Others are forwarded.
 template <class A>
-using AsConst = std::conditional_t<is_tensor<A>, const Tensor&, A&&>;
+using Passed = std::conditional_t<is_tensor<A>, const Tensor&, A&&>;
 
-template <class P, class A>
-P pass(A& a, const Tensor* given) {
-  if constexpr (std::is_same_v<P, const Tensor&>)
-    return given ? *given : static_cast<P>(a);
+/// Argument a; if it is a tensor and there are replacements, the next of these.
+template <class A>
+Passed<A> pass(std::remove_reference_t<A>& a, const Tensor*& given) {
+  if constexpr (is_tensor<A>)
+    return given ? *given++ : a;
   else
-    return static_cast<P>(a);
-}
-
-template <class L, class... P, std::size_t... i>
-ForwardResult<L, P...> forward_given(L& layer, const Tensor* inputs, std::index_sequence<i...>, P... a) {
-  const Tensor* const given[] = {(is_tensor<P> ? inputs++ : nullptr)..., inputs};
-  (void)given;
-  return layer.forward(pass<P>(a, given[i])...);
-}
-
-template <class L, class... P>
-ForwardResult<L, P...> call_as(L& layer, P... a) {
-  return named_call(
-      layer, [&]() -> ForwardResult<L, P...> { return layer.forward(static_cast<P>(a)...); },
-      [&]() -> ForwardResult<L, P...> {
-        std::vector<Tensor> inputs;
-        const auto add = [&](const auto& argument) {
-          if constexpr (is_tensor<decltype(argument)>) inputs.push_back(argument);
-        };
-        (add(a), ...);
-        (void)add;
-        return observed(layer, std::move(inputs), [&](const Tensor* in) -> ForwardResult<L, P...> {
-          return forward_given<L, P...>(layer, in, std::index_sequence_for<P...>(), static_cast<P>(a)...);
-        });
-      });
+    return static_cast<A&&>(a);
 }
 
 template <class L, class... A>
-auto call_layer(L& layer, A&&... a)
-    -> std::enable_if_t<(!std::is_same_v<std::decay_t<A>, AnyArgument> && ...), ForwardResult<L, A...>> {
-  if constexpr (takes<L, AsConst<A>...>)
-    if constexpr (std::is_same_v<ForwardResult<L, AsConst<A>...>, ForwardResult<L, A...>>)
-      return call_as<L, AsConst<A>...>(layer, static_cast<AsConst<A>>(a)...);
-    else
-      return call_as<L, A&&...>(layer, std::forward<A>(a)...);
-  else
-    return call_as<L, A&&...>(layer, std::forward<A>(a)...);
-}
+using CallResult = typename Takes<void, L, Passed<A>...>::Result;
 
-/// For arguments that forward() does not take. A class with its own call operator has no such overload.
 template <class L, class... A>
-using IfNotTaken =
-    std::enable_if_t<std::conjunction_v<std::negation<std::is_same<A, AnyArgument>>...,
-                                        std::bool_constant<!takes<L, const A&...>>, std::negation<HasOwnCall<L>>>,
-                     Tensor>;
-template <class L, class... A>
-Tensor not_taken() {
+CallResult<L, A...> call_layer(L& layer, A&&... a) {
   static_assert(HasForward<L>::value,
                 "this layer has no forward(): write its computation as a member forward(...), which a call runs");
-  static_assert(!HasForward<L>::value || takes<L, const A&...>,
+  static_assert(!HasForward<L>::value || takes<L, Passed<A>...>,
                 "forward() of this layer does not take these arguments: compare their number, order and types with its "
-                "declaration. It must be public, and const if the layer is const");
-  return {};
+                "declaration. It must be public, take tensors as const Tensor&, and be const if the layer is const");
+  if constexpr (takes<L, Passed<A>...>) {
+    using Result = CallResult<L, A...>;
+    const auto forward = [&](const Tensor* given) -> Result {
+      // Braces fix the order in which the arguments take their replacements.
+      const std::tuple<Passed<A>...> all{pass<A>(a, given)...};
+      return std::apply([&](auto&&... x) -> Result { return layer.forward(static_cast<Passed<A>>(x)...); }, all);
+    };
+    return named_call(
+        layer, [&]() -> Result { return forward(nullptr); },
+        [&]() -> Result {
+          std::vector<Tensor> inputs;
+          const auto add = [&](const auto& x) {
+            if constexpr (is_tensor<decltype(x)>) inputs.push_back(x);
+          };
+          (add(a), ...);
+          return observed(layer, std::move(inputs), forward);
+        });
+  }
 }
-
-// A braced argument has no type of its own. It gets the type of forward()'s parameter, if forward() has one overload.
-// So the call operator must know its class: NoteClass defines the function that ClassOf declares.
-#pragma GCC diagnostic push
-#if !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wnon-template-friend"
-#endif
-template <class Tag>
-struct ClassOf {
-  friend auto class_of(ClassOf);
-};
-#pragma GCC diagnostic pop
-template <class Tag, class This>
-struct NoteClass {
-  friend auto class_of(ClassOf<Tag>) { return This(); }
-};
-
-struct BracesNeedOneForwardWithThisParameter {
-  BracesNeedOneForwardWithThisParameter() = delete;
-};
-template <int i, class... A>
-struct TypeAt {
-  using type = BracesNeedOneForwardWithThisParameter;
-};
-template <class A, class... More>
-struct TypeAt<0, A, More...> {
-  using type = std::remove_cv_t<std::remove_reference_t<A>>;
-};
-template <int i, class A, class... More>
-struct TypeAt<i, A, More...> : TypeAt<i - 1, More...> {};
-template <int i, class F>
-struct ParameterOf : TypeAt<i> {};
-template <int i, class R, class L, class... A>
-struct ParameterOf<i, R (L::*)(A...)> : TypeAt<i, A...> {};
-template <int i, class R, class L, class... A>
-struct ParameterOf<i, R (L::*)(A...) const> : TypeAt<i, A...> {};
-template <int i, class L, class = void>
-struct ForwardParameter : TypeAt<i> {};
-template <int i, class L>
-struct ForwardParameter<i, L, std::void_t<decltype(&L::forward)>> : ParameterOf<i, decltype(&L::forward)> {};
-template <int i, class Tag>
-struct Braced : ForwardParameter<i, std::remove_pointer_t<decltype(class_of(ClassOf<Tag>()))>> {};
 
 }  // namespace detail
 
@@ -440,35 +381,15 @@ class UnaryLayer : public Layer {
   void Class::fields(::fit::nn::Fields& fields_of_) { fields_of_.of(*this, #__VA_ARGS__)(__VA_ARGS__); }
 
 /// The call operator without the list: for a class that writes fields() by hand.
-// clang-format off
-#define FIT_CALL                                                                               \
-  struct FitClass {};                                                                          \
-  auto fit_class() -> decltype(::fit::nn::detail::NoteClass<FitClass, decltype(this)>());      \
-  FIT_CALL_OVERLOADS()                                                                         \
-  FIT_CALL_OVERLOADS(const)                                                                    \
-  template <class... FitA>                                                                     \
-  auto operator()(const FitA&...) const                                                        \
-      -> ::fit::nn::detail::IfNotTaken<::std::remove_pointer_t<decltype(this)>, FitA...> {     \
-    return ::fit::nn::detail::not_taken<::std::remove_pointer_t<decltype(this)>, FitA...>();   \
+#define FIT_CALL                                      \
+  using FitCall = void; /* the class has this call */ \
+  FIT_CALL_OF()                                       \
+  FIT_CALL_OF(const)
+/// For FIT_CALL only.
+#define FIT_CALL_OF(qualifier)                                                                          \
+  template <class... FitA, class = ::fit::nn::detail::NotAny<FitA...>>                                  \
+  auto operator()(FitA&&... fit_a) qualifier->::fit::nn::detail::CallResult<decltype(*this), FitA...> { \
+    return ::fit::nn::detail::call_layer(*this, static_cast<FitA&&>(fit_a)...);                         \
   }
-/// For FIT_CALL only. The overloads with one to three arguments take braces.
-#define FIT_CALL_OVERLOADS(qualifier)                                                                         \
-  template <class... FitA>                                                                                    \
-  auto operator()(FitA&&... fit_a) FIT_CALL_WITH(qualifier, static_cast<FitA&&>(fit_a)...)                    \
-  template <int fit_i = 0, class FitA = FIT_BRACED(fit_i)>                                                    \
-  auto operator()(FitA&& fit_a) FIT_CALL_WITH(qualifier, static_cast<FitA&&>(fit_a))                          \
-  template <int fit_i = 0, class FitA = FIT_BRACED(fit_i), class FitB = FIT_BRACED(fit_i + 1)>                \
-  auto operator()(FitA&& fit_a, FitB&& fit_b)                                                                 \
-      FIT_CALL_WITH(qualifier, static_cast<FitA&&>(fit_a), static_cast<FitB&&>(fit_b))                        \
-  template <int fit_i = 0, class FitA = FIT_BRACED(fit_i), class FitB = FIT_BRACED(fit_i + 1),                \
-            class FitC = FIT_BRACED(fit_i + 2)>                                                               \
-  auto operator()(FitA&& fit_a, FitB&& fit_b, FitC&& fit_c)                                                   \
-      FIT_CALL_WITH(qualifier, static_cast<FitA&&>(fit_a), static_cast<FitB&&>(fit_b), static_cast<FitC&&>(fit_c))
-#define FIT_CALL_WITH(qualifier, ...)                                                                         \
-  qualifier -> decltype(::fit::nn::detail::call_layer(*this, __VA_ARGS__)) {                                  \
-    return ::fit::nn::detail::call_layer(*this, __VA_ARGS__);                                                 \
-  }  ///< for FIT_CALL only: calls the layer
-#define FIT_BRACED(i) typename ::fit::nn::detail::Braced<i, FitClass>::type  ///< for FIT_CALL only
-// clang-format on
 
 }  // namespace fit::nn
