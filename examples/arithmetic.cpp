@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "fit/fit.hpp"
+#include "fit/xtensor.hpp"
 #include "support/example.hpp"
 
 using namespace fit;
@@ -14,11 +15,11 @@ const std::string alphabet = "0123456789+=";
 constexpr std::int64_t question_length = 2 * digits + 2, answer_length = digits + 1;
 constexpr std::int64_t ignored = -100;
 
-// The last `count` digits of n as tokens, with leading zeros.
-std::vector<std::int64_t> digits_of(std::int64_t n, std::int64_t count) {
-  std::vector<std::int64_t> list(static_cast<std::size_t>(count));
-  for (auto digit = list.rbegin(); digit != list.rend(); ++digit, n /= 10) *digit = n % 10;
-  return list;
+using Whole = xt::xarray<std::int64_t>;
+
+// The digits of numbers [B] as tokens, one column for each power of ten.
+Whole digits_of(const Whole& numbers, const Whole& powers) {
+  return xt::view(numbers, xt::all(), xt::newaxis()) / powers % 10;
 }
 
 // Rows "a+b=" [B, question_length] and the reversed sums [B, answer_length] for pairs a * 1000 + b.
@@ -26,21 +27,12 @@ struct Problems {
   Tensor questions, answers;
 
   explicit Problems(const Tensor& pairs) {
-    std::vector<std::int64_t> q, s;
-    const auto append = [](std::vector<std::int64_t>& to, const std::vector<std::int64_t>& part) {
-      to.insert(to.end(), part.begin(), part.end());
-    };
-    for (const std::int64_t pair : pairs.data<std::int64_t>()) {
-      const std::int64_t a = pair / (largest + 1), b = pair % (largest + 1);
-      append(q, digits_of(a, digits));
-      q.push_back(10);
-      append(q, digits_of(b, digits));
-      q.push_back(11);
-      const std::vector<std::int64_t> sum = digits_of(a + b, answer_length);
-      s.insert(s.end(), sum.rbegin(), sum.rend());
-    }
-    questions = tensor(q, {pairs.numel(), question_length});
-    answers = tensor(s, {pairs.numel(), answer_length});
+    const auto pair = as_xtensor<std::int64_t>(pairs);
+    const Whole a = pair / (largest + 1), b = pair % (largest + 1), powers{100, 10, 1};
+    const auto column = [&](char sign) { return Whole(Whole::shape_type{a.size(), 1}, alphabet.find(sign)); };
+    questions = from_xtensor(
+        xt::concatenate(xt::xtuple(digits_of(a, powers), column('+'), digits_of(b, powers), column('=')), 1));
+    answers = from_xtensor(digits_of(a + b, {1, 10, 100, 1000}));
   }
 };
 

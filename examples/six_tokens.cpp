@@ -11,10 +11,12 @@
 /// Some boxes ask you something first: guess before you read on. The numbers are those of a well-known notebook,
 /// "Coding attention mechanisms", so you can read both side by side.
 #include <cmath>
+#include <fstream>
 #include <iostream>
 #include <limits>
 
 #include "fit/fit.hpp"
+#include "fit/xtensor.hpp"
 #include "support/example.hpp"
 
 using namespace fit;
@@ -42,15 +44,13 @@ Tensor scaled(const Tensor& weights, const Tensor& kept, double p) {
 void lesson(example::Example& e) {
   /// ## 1. Simplified self-attention
   ///
-  /// Each row is a token: a vector of three features. A real model learns such embeddings.
+  /// Each row of the file is a token: a vector of three features. A real model learns such embeddings. xtensor reads
+  /// the file.
   e.cell();
   const std::vector<std::string> tokens{"t1", "t2", "t3", "t4", "t5", "t6"};
-  const Tensor x = tensor({{0.42, 0.15, 0.89},
-                           {0.78, 0.33, 0.21},
-                           {0.12, 0.44, 0.67},
-                           {0.56, 0.91, 0.73},
-                           {0.34, 0.29, 0.85},
-                           {0.63, 0.11, 0.49}});
+  std::ifstream file(std::string(EXAMPLES_DATA) + "/six_tokens.csv");
+  const Tensor x = from_xtensor(xt::load_csv<float>(file));
+  std::cout << x << '\n';
 
   /// ### Scores
   ///

@@ -1,12 +1,14 @@
-// The exclusive or: the smallest problem that needs two layers.
+// The exclusive or: the smallest problem that needs two layers. Its data are arrays of xtensor.
 #include <fit/fit.hpp>
+#include <fit/xtensor.hpp>
 #include <iostream>
 
 using namespace fit;
 
 int main() {
-  const Tensor x = tensor({{0., 0.}, {0., 1.}, {1., 0.}, {1., 1.}});
-  const Tensor y = tensor({{0.}, {1.}, {1.}, {0.}});
+  const xt::xarray<float> bits{{0, 0}, {0, 1}, {1, 0}, {1, 1}};
+  const auto first = xt::view(bits, xt::all(), xt::range(0, 1)), second = xt::view(bits, xt::all(), xt::range(1, 2));
+  const Tensor x = from_xtensor(bits), y = from_xtensor(xt::abs(first - second));
   nn::Sequential net(nn::Linear(2, 8), nn::Tanh(), nn::Linear(8, 1), nn::Sigmoid());
   optim::Adam optimizer(net.named_parameters(), 0.05);
 

@@ -19,7 +19,7 @@ packages=(
   "g++: the compiler"
   "cmake: the build system"
   "ninja-build: runs the build"
-  "libopenblas-dev: matrix products"
+  "libopenblas-dev: linear algebra, and matrix products on older processors"
   "libxsimd-dev: vector instructions"
   "libxtensor-dev: arrays, for data in and out"
   "libxtensor-blas-dev: linear algebra"

@@ -30,7 +30,7 @@ Route route(const GemmParams<T>& p) {
   if (batch_invariant()) return small || p.m <= gemv_max_m_transposed ? Route::unpacked : Route::packed;
   if (p.m <= gemv_max_m && !p.transpose_a && (p.transpose_b || !small)) return Route::gemv;
   if (small) return Route::unpacked;
-  if (chosen_isa < Isa::avx2 || openblas_wanted()) return Route::openblas;
+  if (openblas_computes()) return Route::openblas;
   if (p.m <= gemv_max_m_transposed && p.transpose_b && !p.transpose_a) return Route::gemv;
   return Route::packed;
 }

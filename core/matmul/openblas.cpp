@@ -10,8 +10,9 @@
 
 #include "fit/error.hpp"
 
-// OpenBLAS exports and declares this; another BLAS may not.
+// OpenBLAS exports and declares these; another BLAS may not.
 extern "C" void openblas_set_num_threads(int) __attribute__((weak));  // NOLINT(readability-redundant-declaration)
+extern "C" char* openblas_get_corename() __attribute__((weak));       // NOLINT(readability-redundant-declaration)
 
 namespace fit::kernels {
 namespace {
@@ -42,10 +43,12 @@ void pin_openblas() {
   });
 }
 
-bool openblas_wanted() {
+bool openblas_computes() {
   static const bool use = wished("use");
-  return use;
+  return use || chosen_isa < Isa::avx2;
 }
+
+std::string openblas_core() { return openblas_get_corename ? " (" + std::string(openblas_get_corename()) + ')' : ""; }
 
 template <class T>
 void openblas_gemm(const GemmParams<T>& p, const T* a, const T* b, T* c) {

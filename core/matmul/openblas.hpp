@@ -4,8 +4,11 @@
 // OpenBLAS, for processors without wide vectors, and for comparisons.
 namespace fit::kernels {
 
-// Whether the environment variable FIT_OPENBLAS=use selects OpenBLAS for all but small products.
-bool openblas_wanted();
+// Whether OpenBLAS computes all but small products: without AVX2, or by the environment variable FIT_OPENBLAS=use.
+bool openblas_computes();
+
+// The processor for which OpenBLAS runs, " (SkylakeX)"; "" if the library does not say.
+std::string openblas_core();
 
 // Sets OpenBLAS to one thread for the process, unless FIT_OPENBLAS=leave. Only the first call has an effect.
 void pin_openblas();

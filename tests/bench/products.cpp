@@ -30,9 +30,9 @@ struct Bf16Product {
 }  // namespace
 
 // Products of a batch with a weight matrix, x [M, K] times w [N, K] transposed, in the sizes of transformers from
-// layers of a few dozen features up to the head of a large vocabulary.
+// layers of a few dozen features up to the head of a large vocabulary, and squares.
 std::vector<Workload> product_workloads() {
-  constexpr std::array<std::array<std::int64_t, 3>, 12> sizes{{{64, 64, 64},
+  constexpr std::array<std::array<std::int64_t, 3>, 16> sizes{{{64, 64, 64},
                                                                {256, 256, 64},
                                                                {16, 768, 768},
                                                                {768, 128, 128},
@@ -43,20 +43,26 @@ std::vector<Workload> product_workloads() {
                                                                {256, 768, 3072},
                                                                {2048, 1536, 384},
                                                                {1024, 1024, 1024},
-                                                               {256, 50257, 768}}};
+                                                               {256, 50257, 768},
+                                                               {128, 128, 128},
+                                                               {256, 256, 256},
+                                                               {512, 512, 512},
+                                                               {2048, 2048, 2048}}};
   std::vector<Workload> all;
-  for (const auto& [m, n, k] : sizes)
-    all.push_back({"product_" + std::to_string(m) + 'x' + std::to_string(n) + 'x' + std::to_string(k), Limit::gemm,
-                   2.0 * static_cast<double>(m * n * k), 0.5,
-                   [m = m, n = n, k = k]() -> std::function<void()> {
-                     const Tensor x = randn({m, k}), w = randn({n, k});
-                     return [=] { matmul(x, Transpose::no, w, Transpose::yes); };
-                   },
-                   [m = m, n = n, k = k] {
-                     const Tensor x = randn({m, k}), w = randn({n, k});
-                     expect_close("product", matmul(x, Transpose::no, w, Transpose::yes),
-                                  matmul(x.to(float64), transpose(w.to(float64))), 1e-5);
-                   }});
+  for (const DType dtype : {float32, float64})
+    for (const auto& [m, n, k] : sizes)
+      all.push_back({"product_" + std::to_string(m) + 'x' + std::to_string(n) + 'x' + std::to_string(k) +
+                         (dtype == float64 ? "_f64" : ""),
+                     dtype == float64 ? Limit::none : Limit::gemm, 2.0 * static_cast<double>(m * n * k), 0.5,
+                     [m = m, n = n, k = k, dtype]() -> std::function<void()> {
+                       const Tensor x = randn({m, k}, dtype), w = randn({n, k}, dtype);
+                       return [=] { matmul(x, Transpose::no, w, Transpose::yes); };
+                     },
+                     [m = m, n = n, k = k, dtype] {
+                       const Tensor x = randn({m, k}, dtype), w = randn({n, k}, dtype);
+                       expect_close("product", matmul(x, Transpose::no, w, Transpose::yes),
+                                    matmul(x.to(float64), transpose(w.to(float64))), 1e-5);
+                     }});
   for (const auto& [m, n, k] : sizes)
     all.push_back({"product_" + std::to_string(m) + 'x' + std::to_string(n) + 'x' + std::to_string(k) + "_bf16",
                    Limit::gemm_bf16, 2.0 * static_cast<double>(m * n * k), 0.5,

@@ -11,11 +11,13 @@
 #include <xtensor/core/xmath.hpp>
 #include <xtensor/core/xnoalias.hpp>
 #include <xtensor/generators/xbuilder.hpp>
+#include <xtensor/io/xcsv.hpp>
 #include <xtensor/views/xview.hpp>
 #else
 #include <xtensor/xadapt.hpp>
 #include <xtensor/xarray.hpp>
 #include <xtensor/xbuilder.hpp>
+#include <xtensor/xcsv.hpp>
 #include <xtensor/xmath.hpp>
 #include <xtensor/xnoalias.hpp>
 #include <xtensor/xview.hpp>
@@ -39,6 +41,7 @@ struct xt::temporary_container<fit::detail::SharedElements<T>> {
 /// Conversion between Tensor and xtensor:
 ///
 ///     Tensor x = from_xtensor(xt::sin(a) + 1);      // any expression, evaluated once, into the new tensor
+///     Tensor t = from_xtensor(xt::load_csv<float>(file));  // a table of numbers from a std::ifstream
 ///     xt::sum(as_xtensor<float>(x), {0});           // reads x's buffer, no copy
 ///     edit_xtensor<float>(x) *= 2;                  // writes into it; counts as a change in place
 ///

@@ -8,8 +8,10 @@
 #endif
 #endif
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 namespace fit::kernels {
 namespace {
@@ -66,13 +68,15 @@ bool available(Isa i) { return i == narrowest; }
 int fastest_streams() { return 4; }
 #endif
 
+// From wide to narrow.
+constexpr struct {
+  Isa isa;
+  const char* name;
+} sets[] = {{Isa::amx, "amx"},       {Isa::avx512_bf16, "avx512_bf16"},
+            {Isa::avx512, "avx512"}, {Isa::avx2, "avx2"},
+            {Isa::neon, "neon"},     {Isa::base, "base"}};
+
 Isa initial() {
-  constexpr struct {
-    Isa isa;
-    const char* name;
-  } sets[] = {{Isa::amx, "amx"},       {Isa::avx512_bf16, "avx512_bf16"},
-              {Isa::avx512, "avx512"}, {Isa::avx2, "avx2"},
-              {Isa::neon, "neon"},     {Isa::base, "base"}};
   const char* const asked = std::getenv("FIT_ISA");
   Isa limit = Isa::amx;
   for (const auto& set : sets)
@@ -90,6 +94,11 @@ Isa chosen_isa = initial();
 int memory_streams = fastest_streams();
 
 Isa isa() { return chosen_isa; }
+
+const char* isa_name(Isa i) {
+  const auto* const set = std::find_if(std::begin(sets), std::end(sets), [i](const auto& s) { return s.isa == i; });
+  return set->name;
+}
 
 bool set_isa(Isa i) {
   if (!available(i)) return false;

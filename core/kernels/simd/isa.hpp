@@ -30,6 +30,9 @@ Isa isa();
 /// For tests: selects another set. Returns false if it is not available.
 bool set_isa(Isa i);
 
+/// Its name in FIT_ISA.
+const char* isa_name(Isa i);
+
 extern Isa chosen_isa;
 
 /// The number of parallel streams with which a core reads memory fastest; each reads its own pages. 8 on Intel's

@@ -9,6 +9,7 @@
 #include "fit/autocast.hpp"
 #include "fit/batch_invariant.hpp"
 #include "fit/bfloat16.hpp"
+#include "fit/blas.hpp"
 #include "fit/checkpoint.hpp"
 #include "fit/comparison_page.hpp"
 #include "fit/data.hpp"
