@@ -117,7 +117,7 @@ void lesson(example::Example& e) {
   e.cell();
   e.vary("temperature", {0.1, 0.25, 0.5, 1, 2, 4, 16}, [&](double temperature) {
     const auto o = AttentionOptions().temperature(temperature);
-    const Tensor weights = scaled_dot_product_attention_with_weights(x, x, x, o).weights[0];
+    const Tensor weights = attend(x, x, x, AttentionOptions(o).weights()).weights[0];
     e.figure(plot::heatmap(weights, plot::Options().x(words).y(words).vmin(0).vmax(1)));
     e.claim("0.1 gives more than 0.88 of each row to one word, 16 less than 0.27",
             temperature == 0.1 ? min(max(weights, -1)).item() > 0.88 : temperature < 16 || max(weights).item() < 0.27);
@@ -151,8 +151,7 @@ void lesson(example::Example& e) {
   e.claim("the weights above the diagonal are 0", equal(past, tril(past)));
   e.claim("every row still sums to 1", distance(sum(past, -1), ones({4})) < 1e-5);
   e.claim("the library's causal option does the same",
-          distance(scaled_dot_product_attention_with_weights(x, x, x, AttentionOptions().causal()).weights[0], past) <
-              1e-6);
+          distance(attend(x, x, x, AttentionOptions().causal().weights()).weights[0], past) < 1e-6);
 
   /// Here are both, on one scale. The upper triangle on the right is empty, and its weight has moved to the other
   /// words. The first word can only attend to itself, so it gives itself all its weight.
@@ -226,7 +225,7 @@ void lesson(example::Example& e) {
   /// Then compare:
   e.cell();
   const Tensor Q = tensor({{1., 0.}, {0., 1.}}), K = tensor({{1., 1.}, {1., 0.}}), V = tensor({{2., 0.}, {0., 3.}});
-  const auto [answer, portions] = scaled_dot_product_attention_with_weights(Q, K, V, AttentionOptions().scale(1));
+  const auto [answer, portions] = attend(Q, K, V, AttentionOptions().scale(1).weights());
   std::cout << "Q K^T =\n"
             << matmul(Q, transpose(K)) << "\nweights =\n"
             << portions << "\noutput =\n"

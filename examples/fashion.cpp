@@ -47,7 +47,9 @@ struct VisionTransformer : nn::Layer {
   Tensor forward(const Tensor& pixels, nn::TransformerWeights* weights = nullptr) const {
     const Tensor first = broadcast_to(summary, {pixels.size(0), 1, features});
     const Tensor x = cat({first, embed(pixels) + place(arange(patches))}, 1);
-    return out(encoder.forward(x, {}, weights)[{range(), 0}]);
+    nn::AttentionContext context;
+    if (weights) context.weights = &weights->self;
+    return out(encoder(x, context)[{range(), 0}]);
   }
   FIT_FIELDS(embed, place, summary, encoder, out)
   nn::Linear embed{patch * patch, features};

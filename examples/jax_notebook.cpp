@@ -92,10 +92,11 @@ void lesson(example::Example& e) {
   /// or $-\infty$:
   e.cell();
   const auto causal = AttentionOptions().causal();
-  const auto [past, past_weights] = scaled_dot_product_attention_with_weights(query, key, value, causal);
+  const auto [past, past_weights] = attend(query, key, value, AttentionOptions(causal).weights());
   for (const double hidden : {-1e9, -std::numeric_limits<double>::infinity()}) {
-    const auto [output2, weights2] = scaled_dot_product_attention_with_weights(
-        query, key, value, AttentionOptions().bias(where(create_look_ahead_mask(4), zeros({1, 4, 4}), hidden)));
+    const auto [output2, weights2] =
+        attend(query, key, value,
+               AttentionOptions().bias(where(create_look_ahead_mask(4), zeros({1, 4, 4}), hidden)).weights());
     std::cout << "hidden by adding " << hidden << ":\n" << weights2[0] << '\n';
     e.claim("the same output and weights as with the causal option",
             distance(past, output2) < 1e-6 && distance(past_weights, weights2) < 1e-6);

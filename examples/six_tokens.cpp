@@ -173,7 +173,7 @@ void lesson(example::Example& e) {
   /// A layer holds the three matrices. The first form has bare matrices, drawn uniformly from 0 to 1:
   e.cell();
   const nn::BareSingleHeadAttention bare(3, 2);
-  const auto [bare_context, bare_weights] = bare.forward_with_weights(x);
+  const auto [bare_context, bare_weights] = bare(x, nn::return_attention);
   const Tensor bare_scores = matmul(matmul(x, bare.W_query), transpose(matmul(x, bare.W_key)));
   const Tensor expected = matmul(softmax(bare_scores / std::sqrt(2.0)), matmul(x, bare.W_value));
   std::cout << bare_context << '\n';
@@ -272,7 +272,7 @@ void lesson(example::Example& e) {
   e.cell();
   const Tensor batch = stack({x, x});
   const nn::CausalAttention causal(3, 2, 6);
-  const auto [causal_context, layer_weights] = causal.forward_with_weights(batch);
+  const auto [causal_context, layer_weights] = causal(batch, nn::return_attention);
   Tensor changed = batch.clone();
   changed[{ellipsis, 5, range()}] = 9.0;
   std::cout << batch.shape() << " -> " << causal_context.shape() << '\n';

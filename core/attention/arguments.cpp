@@ -3,11 +3,9 @@
 #include <cmath>
 
 #include "attention/attend.hpp"
-#include "attention/plan.hpp"
-#include "fit/ops.hpp"
-#include "ops/batch_rows.hpp"
+#include "fit/batch_invariant.hpp"
+#include "ops/autocast.hpp"
 #include "tensor/check.hpp"
-#include "tensor/dispatch.hpp"
 
 namespace fit {
 
@@ -36,25 +34,8 @@ std::array<Heads, 3> packed_heads(const Tensor& qkv, std::int64_t num_heads, std
 namespace detail {
 namespace {
 
-// A mask or bias with four axes, for scores (B, H, Sq, Sk).
-Tensor four_axes(const char* op, const char* name, const Tensor& x, const Shape& scores) {
-  const Shape four = mask_axes(x.shape());
-  bool fits = four.rank() == 4 && four[3] == scores[3];
-  for (int axis = 0; axis < 3 && fits; ++axis) fits = four[axis] == 1 || four[axis] == scores[axis];
-  if (fits && name == std::string("bias") && x.rank() == 3 && four[0] > 1 && scores[1] > 1)
-    check::fail(op, "the bias is ", x.shape(), ", the scores (B, H, Sq, Sk) are ", scores,
-                ": the first of three axes could be B or H; give four, bias.unsqueeze(0) for one by head, or "
-                "bias.unsqueeze(1) for one by sequence");
-  if (!fits)
-    check::fail(op, "the ", name, " is ", x.shape(), ", the scores (B, H, Sq, Sk) are ", scores, ": the ", name,
-                " must be (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk)");
-  return x.rank() == 4 ? x : reshape(x, four);
-}
-
 // 1 / (sqrt(D) temperature), or the scale of the options; finite in the type of the scores.
 double scale_of(const char* op, std::int64_t D, DType dtype, const AttentionOptions& o) {
-  if (!(o.temperature() > 0) || std::isinf(o.temperature()))
-    check::fail(op, "temperature is ", o.temperature(), ": it must be positive and finite");
   const double root = std::sqrt(static_cast<double>(std::max<std::int64_t>(D, 1)));
   const double scale = o.scale().value_or(1 / (root * o.temperature()));
   if (std::isfinite(dtype == float32 ? static_cast<float>(scale) : scale)) return scale;
@@ -68,8 +49,10 @@ void check_distinct(const char* op, const char* a_name, const Tensor& a, const c
     check::fail(op, a_name, " and ", b_name, " share their memory: each needs its own");
 }
 
-void check_cache(const char* op, const Heads& q, const Heads& k, const Heads& v, const kernels::Attention<>& a,
-                 const AttentionCache& cache) {
+void check_cache(const AttentionCall& call, const AttentionCache& cache) {
+  const char* const op = call.op;
+  const auto& [q, k, v] = call.operands;
+  const kernels::Attention<>& a = call.a;
   const Tensor &keys = cache.keys, &values = cache.values;
   check::defined(op, "keys", keys);
   // A bfloat16 cache may serve float32 queries, and vice versa.
@@ -97,154 +80,176 @@ void check_cache(const char* op, const Heads& q, const Heads& k, const Heads& v,
   }
 }
 
-void check_score(const char* op, const Expression& e, const kernels::Attention<>& a, DType dtype) {
-  constexpr int max_tables = 16, max_axes = kernels::ScoreStep<float>::max_axes;
-  if (e.tables.size() > max_tables)
-    check::fail(op, "score captures ", e.tables.size(), " tensors: at most ", max_tables, " are possible");
-  for (const Tensor& t : e.tables)
-    if (t.rank() > max_axes)
-      check::fail(op, "in ", e.text, ", the table ", t.shape(), " has ", t.rank(), " axes: at most ", max_axes,
-                  " are possible");
-  check_ranges(op, e, a.B, a.H, a, dtype);
-}
-
-}  // namespace
-
-Shape mask_axes(const Shape& s) {
-  if (s.rank() == 2) return {1, 1, s[0], s[1]};
-  if (s.rank() == 3) return {s[0], 1, s[1], s[2]};
-  return s.rank() == 4 ? s : Shape{};
-}
-
-Tensor to_boolean(const char* op, const Tensor& mask) {
-  if (mask.dtype() == boolean) return mask;
-  if (mask.requires_grad())
-    check::fail(op, "the mask of shape ", mask.shape(),
-                " wants a gradient: 1 and 0 are constants; what is to be learned is a bias");
-  Tensor out = Tensor::empty(mask.shape(), boolean);
-  bool* const to = out.fresh<bool>();
-  dispatch(mask.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    const auto from = mask.data<T>();
-    for (std::int64_t i = 0; i < from.size(); ++i) {
-      if (from[i] != T{0} && from[i] != T{1})
-        check::fail(op, "the mask of shape ", mask.shape(), " has the value ", from[i], " at element ", i,
-                    ": it must hold 1 (attend) and 0 (ignore); what is to be added to the scores is a bias");
-      to[i] = from[i] == T{1};
-    }
-  });
-  return out;
-}
-
-Tensor boolean_mask(const char* op, const Tensor& mask, const Shape& scores) {
-  return four_axes(op, "mask", to_boolean(op, mask), scores);
-}
-
-kernels::Attention<> check_operands(const char* op, Heads& q, Heads& k, Heads& v, const AttentionCache* cache) {
-  check::defined(op, "q", q.x, "k", k.x, "v", v.x);
-  check::floating(op, "q", q.x);
-  check::same_dtype(op, "q", q.x, "k", k.x);
-  check::same_dtype(op, "q", q.x, "v", v.x);
+// The operands of a call, and the Error that shows their shapes.
+struct Operands {
+  const char* op;
+  Heads &q, &k, &v;
+  const int rank = q.x.rank();
   const bool first = q.layout == HeadLayout::first;
-  const auto fail_shapes = [&](const auto&... rule) {
+
+  template <class... Rule>
+  [[noreturn]] void fail(const Rule&... rule) const {
     check::fail(op, "q is ", q.x.shape(), ", k is ", k.x.shape(), ", v is ", v.x.shape(),
                 first ? " (B, H, S, D)" : ", num_heads " + std::to_string(q.heads), ": ", rule...);
-  };
-  const int rank = q.x.rank();
-  if (k.x.rank() != rank || v.x.rank() != rank || rank < (first ? 2 : 3) || rank > (first ? 4 : 3))
-    fail_shapes(first ? "all must be (B, H, S, D), (B, S, D) or (S, D)" : "all must be (B, S, heads * features)");
+  }
+  std::int64_t batch(const Heads& h) const { return rank > 2 ? h.x.size(0) : 1; }
+  std::int64_t length(const Heads& h) const { return h.x.size(first ? -2 : 1); }
 
-  Heads* const all[] = {&q, &k, &v};
-  for (Heads* const h : all) {
-    if ((h->layout == HeadLayout::first) != first) fail_shapes("all must have their heads first, or all last");
-    if (first) h->heads = rank > 3 ? h->x.size(1) : 1, h->features = h->x.size(-1);
-    if (h->layout != HeadLayout::part) continue;
-    const std::int64_t left = h->x.size(2) - h->offset;
-    if (h->offset < 0 || h->heads < 1 || h->features < 0 || left < 0 ||
-        (h->features > 0 && h->heads > left / h->features))
-      fail_shapes("a part must lie within the last axis");
-    for (Heads* const other : all)
-      if (other != h && other->layout == HeadLayout::part && other->x.impl() == h->x.impl() &&
-          other->offset < h->offset + h->heads * h->features && h->offset <= other->offset && h->features > 0)
-        fail_shapes("parts of one tensor must not overlap");
+  void check_layouts() const {
+    if (k.x.rank() != rank || v.x.rank() != rank || rank < (first ? 2 : 3) || rank > (first ? 4 : 3))
+      fail(first ? "all must be (B, H, S, D), (B, S, D) or (S, D)" : "all must be (B, S, heads * features)");
+    for (Heads* const h : {&q, &k, &v}) {
+      if ((h->layout == HeadLayout::first) != first) fail("all must have their heads first, or all last");
+      if (first) h->heads = rank > 3 ? h->x.size(1) : 1, h->features = h->x.size(-1);
+      if (h->layout == HeadLayout::part) check_part(*h);
+    }
+  }
+  void check_part(const Heads& h) const {
+    const std::int64_t left = h.x.size(2) - h.offset;
+    if (h.offset < 0 || h.heads < 1 || h.features < 0 || left < 0 || (h.features > 0 && h.heads > left / h.features))
+      fail("a part must lie within the last axis");
+    for (const Heads* const other : {&q, &k, &v})
+      if (other != &h && other->layout == HeadLayout::part && other->x.impl() == h.x.impl() &&
+          other->offset < h.offset + h.heads * h.features && h.offset <= other->offset && h.features > 0)
+        fail("parts of one tensor must not overlap");
   }
   // Heads of k and v that are not given follow from the features of q.
-  if (q.layout == HeadLayout::last) {
-    if (q.heads < 1 || q.x.size(2) % q.heads != 0 || (q.x.size(2) == 0 && k.heads == 0))
-      fail_shapes("the last axis of q must be num_heads times the features of a head, at least 1");
-    q.features = q.x.size(2) / q.heads;
+  void complete() const {
+    if (q.layout == HeadLayout::last) {
+      if (q.heads < 1 || q.x.size(2) % q.heads != 0 || (q.x.size(2) == 0 && k.heads == 0))
+        fail("the last axis of q must be num_heads times the features of a head, at least 1");
+      q.features = q.x.size(2) / q.heads;
+    }
+    if (k.layout == HeadLayout::last) {
+      k.features = q.features;
+      if (k.heads == 0 && q.features > 0) k.heads = k.x.size(2) / q.features;
+      if (k.heads < 1 || k.x.size(2) % k.heads != 0 || k.x.size(2) / k.heads != q.features)
+        fail("the last axis of k must be a multiple of ", q.features);
+    }
+    if (v.layout == HeadLayout::last) {
+      if (v.heads == 0) v.heads = k.heads;
+      if (v.heads < 1 || v.x.size(2) % v.heads != 0) fail("the last axis of v must be a multiple of ", v.heads);
+      v.features = v.x.size(2) / v.heads;
+    }
   }
-  if (k.layout == HeadLayout::last) {
-    k.features = q.features;
-    if (k.heads == 0 && q.features > 0) k.heads = k.x.size(2) / q.features;
-    if (k.heads < 1 || k.x.size(2) % k.heads != 0 || k.x.size(2) / k.heads != q.features)
-      fail_shapes("the last axis of k must be a multiple of ", q.features);
+  void check_sizes() const {
+    if (batch(q) != batch(k) || batch(q) != batch(v)) fail("all must have one batch size");
+    if (q.features != k.features) fail("q and k must have equally many features");
+    if (length(k) != length(v)) fail("k and v must have equally many keys");
+    if (k.heads != v.heads) fail("k and v must have equally many heads");
+    if (q.heads != k.heads && (k.heads == 0 || q.heads % k.heads != 0)) fail("the heads of k must divide those of q");
   }
-  if (v.layout == HeadLayout::last) {
-    if (v.heads == 0) v.heads = k.heads;
-    if (v.heads < 1 || v.x.size(2) % v.heads != 0) fail_shapes("the last axis of v must be a multiple of ", v.heads);
-    v.features = v.x.size(2) / v.heads;
-  }
+};
 
-  const auto batch = [&](const Heads& h) { return rank > 2 ? h.x.size(0) : 1; };
-  const auto length = [&](const Heads& h) { return h.x.size(first ? -2 : 1); };
-  if (batch(q) != batch(k) || batch(q) != batch(v)) fail_shapes("all must have one batch size");
-  if (q.features != k.features) fail_shapes("q and k must have equally many features");
-  if (length(k) != length(v)) fail_shapes("k and v must have equally many keys");
-  if (k.heads != v.heads) fail_shapes("k and v must have equally many heads");
-  if (q.heads != k.heads && (k.heads == 0 || q.heads % k.heads != 0))
-    fail_shapes("the heads of k must divide those of q");
-  kernels::Attention<> a;
-  a.B = batch(q), a.H = q.heads, a.kv_heads = k.heads;
-  a.Sq = length(q), a.Sk = length(k), a.D = q.features, a.Dv = v.features;
-  if (cache) check_cache(op, q, k, v, a, *cache), a.Sk += cache->length;
-  return a;
+// Checks the operands, computes heads and features that are not given, and sets the sizes of the call.
+void check_operands(AttentionCall& call) {
+  auto& [q, k, v] = call.operands;
+  check::defined(call.op, "q", q.x, "k", k.x, "v", v.x);
+  check::floating(call.op, "q", q.x);
+  check::same_dtype(call.op, "q", q.x, "k", k.x);
+  check::same_dtype(call.op, "q", q.x, "v", v.x);
+  const Operands all{call.op, q, k, v};
+  all.check_layouts();
+  all.complete();
+  all.check_sizes();
+  kernels::Attention<>& a = call.a;
+  a.B = all.batch(q), a.H = q.heads, a.kv_heads = k.heads;
+  a.Sq = all.length(q), a.Sk = all.length(k), a.D = q.features, a.Dv = v.features;
+  if (const auto& cache = call.options.cache()) check_cache(call, *cache), a.Sk += cache->length;
 }
 
-Terms check_options(const char* op, kernels::Attention<>& a, DType dtype, const AttentionOptions& o) {
-  if (!(o.dropout() >= 0 && o.dropout() <= 1)) check::fail(op, "dropout is ", o.dropout(), ": it must be in 0 … 1");
-  if (o.window() < 0) check::fail(op, "window is ", o.window(), ": it must not be negative");
-  a.scale = scale_of(op, a.D, dtype, o);
-  a.causal = o.causal();
-  a.window = o.window() < (a.causal ? a.Sk : std::max(a.Sq, a.Sk)) ? o.window() : 0;
-
-  const Shape scores{a.B, a.H, a.Sq, a.Sk};
-  Terms terms;
-  if (o.mask().defined()) terms.mask = boolean_mask(op, o.mask(), scores);
+// The mask and the function of the scores that are expressions. `dtype` is the type of the scores.
+void check_expressions(AttentionCall& call, DType dtype) {
+  const AttentionOptions& o = call.options;
+  const kernels::Attention<>& a = call.a;
   if (o.attends().defined()) {
-    terms.attends.emplace(o.attends().node(), a.Sk - a.Sq);
-    check_ranges(op, *terms.attends, a.B, a.H, a);
-    for (const Tensor& t : terms.attends->tables)
+    const Expression& e = call.attends.emplace(o.attends().node(), a.Sk - a.Sq);
+    check_ranges(call.op, e, a.B, a.H, a);
+    for (const Tensor& t : e.tables)
       if (t.requires_grad())
-        check::fail(op, "in ", terms.attends->text, ", the table ", t.shape(),
+        check::fail(call.op, "in ", e.text, ", the table ", t.shape(),
                     " wants a gradient: a mask has none; what is to be learned is a score");
   }
-  if (o.score().defined()) {
-    terms.score.emplace(o.score().node(), a.Sk - a.Sq);
-    check_score(op, *terms.score, a, dtype);
-  }
-  if (o.bias().defined()) {
-    if (!is_floating(o.bias().dtype()))
-      check::fail(op, "bias is ", o.bias().dtype(), ": it must be bfloat16, float32 or float64; a mask holds 0 and 1");
-    terms.bias = four_axes(op, "bias", o.bias(), scores).to(dtype);
+  if (!o.score().defined()) return;
+  constexpr int max_tables = 16, max_axes = kernels::ScoreStep<float>::max_axes;
+  const Expression& e = call.score.emplace(o.score().node(), a.Sk - a.Sq);
+  if (e.tables.size() > max_tables)
+    check::fail(call.op, "score captures ", e.tables.size(), " tensors: at most ", max_tables, " are possible");
+  for (const Tensor& t : e.tables)
+    if (t.rank() > max_axes)
+      check::fail(call.op, "in ", e.text, ", the table ", t.shape(), " has ", t.rank(), " axes: at most ", max_axes,
+                  " are possible");
+  check_ranges(call.op, e, a.B, a.H, a, dtype);
+}
+
+// What is added to the scores, and the sink.
+void check_terms(AttentionCall& call, DType dtype) {
+  const AttentionOptions& o = call.options;
+  const char* const op = call.op;
+  if (const Tensor& bias = o.bias(); bias.defined()) {
+    if (!is_floating(bias.dtype()))
+      check::fail(op, "bias is ", bias.dtype(), ": it must be bfloat16, float32 or float64; a mask holds 0 and 1");
+    call.bias = four_axes(op, "bias", bias, call.scores()).to(dtype);
+    if (bias.rank() == 3 && bias.size(0) > 1 && call.a.H > 1)
+      check::fail(op, "the bias is ", bias.shape(), ", the scores (B, H, Sq, Sk) are ", call.scores(),
+                  ": the first of three axes could be B or H; give four, bias.unsqueeze(0) for one by head, or "
+                  "bias.unsqueeze(1) for one by sequence");
   }
   // A number for each head.
   const auto by_head = [&](const char* name, const Tensor& x) {
     if (!x.defined()) return x;
     check::floating(op, name, x);
-    check::shape(op, name, x, {a.H});
+    check::shape(op, name, x, {call.a.H});
     return x.to(dtype);
   };
-  terms.alibi = by_head("alibi", o.alibi());
+  call.alibi = by_head("alibi", o.alibi());
   if (o.alibi().defined() && o.alibi().requires_grad())
     check::fail(op, "alibi wants a gradient: slopes are constants; what is to be learned is a bias");
-  terms.sink = by_head("sink", o.sink());
-  if (o.dropout() == 0 || o.cache()) return terms;
-  Generator& g = o.generator() ? *o.generator() : default_generator();
-  a.dropout = o.dropout();
-  a.key = {g.seed(), g.next_call()};
-  a.first_weight = batch_rows.first_element(scores);
-  return terms;
+  call.sink = by_head("sink", o.sink());
+}
+
+// The operands as Autocast has them. Parts of one tensor stay parts of one.
+std::array<Heads, 3> autocast(std::array<Heads, 3> operands) {
+  const std::array<Heads, 3> given = operands;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const std::size_t input = input_of(given, i);
+    Tensor& x = operands[i].x;
+    if (input < i)
+      x = operands[input].x;
+    else if (x.defined() && x.dtype() == float32)
+      x = x.to(autocast_dtype());
+  }
+  return operands;
+}
+
+}  // namespace
+
+void check_numbers(const char* op, const AttentionOptions& o) {
+  if (!(o.dropout() >= 0 && o.dropout() <= 1)) check::fail(op, "dropout is ", o.dropout(), ": it must be in 0 … 1");
+  if (!(o.temperature() > 0) || std::isinf(o.temperature()))
+    check::fail(op, "temperature is ", o.temperature(), ": it must be positive and finite");
+  if (o.scale() && !std::isfinite(*o.scale())) check::fail(op, "scale is ", *o.scale(), ": it must be finite");
+  if (o.window() < 0) check::fail(op, "window is ", o.window(), ": it must not be negative");
+}
+
+AttentionCall check_call(const char* op, const std::array<Heads, 3>& given, const AttentionOptions& o) {
+  AttentionCall call{op, o, autocast(given)};
+  check_operands(call);
+  if (thread_state.observed)
+    for (const auto& [name, i] : {std::pair("q", 0), std::pair("k", 1), std::pair("v", 2)})
+      call.operands[i] = observed_heads(name, call.operands[i]);
+  call.result = call.dtype();
+  const DType dtype = acc_dtype(o.cache() ? o.cache()->keys.dtype() : call.dtype());  // of the scores
+  kernels::Attention<>& a = call.a;
+  check_numbers(op, o);
+  a.scale = scale_of(op, a.D, dtype, o);
+  a.dropout = o.cache() ? 0 : o.dropout();
+  a.causal = o.causal();
+  a.window = o.window() < (a.causal ? a.Sk : std::max(a.Sq, a.Sk)) ? o.window() : 0;
+  a.batch_invariant = batch_invariant();
+  check_expressions(call, dtype);
+  check_terms(call, dtype);
+  return call;
 }
 
 }  // namespace detail

@@ -1,9 +1,10 @@
 #pragma once
+#include <array>
 #include <optional>
-#include <vector>
 
-#include "attention/expression.hpp"
-#include "attention/kernel.hpp"
+#include "attention/kernel/kernel.hpp"
+#include "attention/plan.hpp"
+#include "attention/score/expression.hpp"
 #include "fit/attention.hpp"
 #include "fit/observer.hpp"
 
@@ -12,65 +13,73 @@
 //   weights[i]   = softmax of scores[i] over the keys j that query i attends to, and of the sink; 0 for other keys
 //   out[i]       = sum over j of (weights[i, j] after dropout) v[j]
 //
-// Read the files of this folder in this order:
-//   reference.hpp      the formula in loops
-//   decomposition.cpp  the formula in operations; masked_matmul.hpp: products that leave masked pairs out
-//   visibility.hpp     which query attends to which key; masks.cpp: masks; plan.hpp: which tiles are empty or full
-//   attend.cpp         the operation and its adjoint; arguments.cpp: its checks; event.cpp: its observers
-//   kernel.hpp         the kernel's interface; kernel.cpp and tasks.hpp cut a call into tasks
-//   tiles.simd.cpp     the tiles of a task; rows.hpp: the rows of a tile; tiles.hpp: the products of a tile
-//   expression.hpp     lambdas for masks and scores, as lists of steps; score_program.hpp: the list in the kernel
-//   linear_attention.cpp and linear_*  linear attention, an operation of its own
+// Read the files in this order:
+//   kernel/reference.hpp       the formula in loops
+//   decomposition.cpp          the formula in operations; masked_matmul.hpp: products that leave masked pairs out
+//   visibility/visibility.hpp  which query attends to which key; plan.hpp makes its tiles from masks; masks.cpp: masks
+//   attend.cpp                 the operation; arguments.cpp: its checks; adjoint.cpp: its gradient; event.cpp:
+//   observers kernel/kernel.hpp          the kernel's interface; kernel.cpp and tasks.hpp cut a call into tasks
+//   kernel/tiles.simd.cpp      the tiles of a task; rows.hpp: the rows of a tile; tiles.hpp: the products of a tile
+//   score/expression.hpp       lambdas for masks and scores, as lists of steps; kernel/score_rows.simd.cpp computes
+//   them
 namespace fit::detail {
 
-/// fit::attend() for the public function `op`, whose name is in errors.
-AttentionResult attend(const char* op, const Heads& q, const Heads& k, const Heads& v, const AttentionOptions& options);
+/// A call of attention. check_call() makes it, plan_tiles() says which pairs attend.
+struct AttentionCall {
+  const char* op;                           // the public function, whose name is in errors
+  const AttentionOptions& options;          // what the caller asks for
+  std::array<Heads, 3> operands;            // q, k, v; k and v of all keys, once the cache has theirs
+  DType result = float32;                   // of the output; a cache may compute in another type
+  kernels::Attention<> a = {};              // sizes and numbers; Sk includes the keys of the cache
+  Tensor bias = {}, alibi = {}, sink = {};  // in the type of the scores; the bias (B|1, H|1, 1|Sq, Sk)
+  std::optional<Expression> attends = {}, score = {};
+  TilePlan plan = {};  // a.tiles points to it
 
-/// Checks the operands and the cache, and computes heads and features that are not given. Returns the sizes; Sk
-/// includes the keys of the cache. Throws Error in the name of `op`.
-kernels::Attention<> check_operands(const char* op, Heads& q, Heads& k, Heads& v, const AttentionCache* cache);
-
-/// The tensors and expressions of AttentionMasks, checked. Each may be absent.
-struct Terms {
-  Tensor mask;               // boolean (B|1, H|1, 1|Sq, Sk)
-  Tensor bias, alibi, sink;  // in the type of the scores; the bias (B|1, H|1, 1|Sq, Sk)
-  std::optional<Expression> attends, score;
+  const Heads& q() const { return operands[0]; }
+  const Heads& k() const { return operands[1]; }
+  const Heads& v() const { return operands[2]; }
+  DType dtype() const { return q().x.dtype(); }  // of the kernel's operands
+  Shape scores() const { return {a.B, a.H, a.Sq, a.Sk}; }
+  /// Whether a size is 0: there is nothing for the kernel.
+  bool empty() const { return a.B == 0 || a.H == 0 || a.Sq == 0 || a.Sk == 0 || a.D == 0 || a.Dv == 0; }
+  /// The shapes of the results. That of lse has no last axis.
+  Shape output_shape() const {
+    return q().layout == HeadLayout::first ? q().x.shape().with(q().x.rank() - 1, a.Dv) : Shape{a.B, a.Sq, a.H * a.Dv};
+  }
+  Shape weights_shape() const {
+    return q().layout == HeadLayout::first ? q().x.shape().with(q().x.rank() - 1, a.Sk) : scores();
+  }
+  /// The heads of an output y.
+  Heads contexts(const Tensor& y) const {
+    return {y, q().layout == HeadLayout::first ? HeadLayout::first : HeadLayout::last, a.H, a.Dv, 0};
+  }
 };
 
-/// Checks the options, and writes their numbers to `a`. With dropout, draws the key of the call from the generator.
-/// `dtype` is the type of the scores.
-Terms check_options(const char* op, kernels::Attention<>& a, DType dtype, const AttentionOptions& options);
+/// fit::attend() for the public function `op`.
+AttentionResult attend(const char* op, const Heads& q, const Heads& k, const Heads& v, const AttentionOptions& options);
 
-/// (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk) as four axes. Returns the shape of a scalar for another rank.
-Shape mask_axes(const Shape& s);
+/// A call with everything checked but the mask, which plan_tiles() checks. Nothing is drawn or written. The options
+/// must outlive the call.
+AttentionCall check_call(const char* op, const std::array<Heads, 3>& operands, const AttentionOptions& options);
 
-/// 1 and 0 as true and false. Throws Error in the name of `op` for other numbers.
-Tensor to_boolean(const char* op, const Tensor& mask);
+/// With dropout, draws the key of a call from the generator.
+void draw_key(AttentionCall& call);
 
-/// A mask of true (attend) and false, or of 1 and 0, for scores (B, H, Sq, Sk): boolean (B|1, H|1, 1|Sq, Sk). Throws
-/// Error in the name of `op` for other numbers, and if it does not fit.
-Tensor boolean_mask(const char* op, const Tensor& mask, const Shape& scores);
+/// The rules for the numbers of the options, whoever holds them: dropout, temperature, scale and window.
+void check_numbers(const char* op, const AttentionOptions& options);
+
+/// The first operand that is a part of the same tensor as operand i. Parts of one tensor share an input of the node.
+std::size_t input_of(const std::array<Heads, 3>& operands, std::size_t i);
 
 /// x as [B, heads, S, features].
 Tensor split_heads(const Heads& h);
 
 /// Attention by operations: the definition, which is differentiated again for second derivatives. k and v may have more
 /// positions than a.Sk, as in a cache. edits: the call, if observers change it, or null.
-AttentionResult decomposed_attention(const Heads& q, const Heads& k, const Heads& v, const kernels::Attention<>& a,
-                                     const Terms& terms, const AttentionInfo* edits = nullptr);
+AttentionResult decomposed_attention(const AttentionCall& call, const AttentionInfo* edits = nullptr);
 
 /// The scores, [B, H, Sq, Sk], -inf for masked pairs, without a graph.
-Tensor attention_scores(const Heads& q, const Heads& k, const kernels::Attention<>& a, const Terms& terms);
-
-/// The shapes of the results. That of lse has no last axis.
-Shape output_shape(const Heads& q, const kernels::Attention<>& a);
-Shape weights_shape(const Heads& q, const kernels::Attention<>& a);
-
-/// The pairs (B, H, Sq, Sk) from `origin` on that an expression allows, boolean (B|1, H|1, Sq, Sk). Pairs that
-/// causality or the window masks may have any value.
-Tensor evaluate_mask(const Expression& attends, const Shape& pairs, const PairOrigin& origin = {});
-/// The pairs that attend, boolean (B, H, Sq, Sk).
-Tensor pairs_mask(const kernels::Visibility& v, std::int64_t B = 1, std::int64_t H = 1);
+Tensor attention_scores(const AttentionCall& call);
 
 /// -slopes[h] |i + Sk - Sq - j|, (1, H, Sq, Sk).
 Tensor alibi_bias(const Tensor& slopes, std::int64_t queries, std::int64_t keys, DType dtype);
@@ -88,28 +97,22 @@ kernels::HeadView<const T> view(const Heads& h) {
   return view(h, h.x.data<T>().data());
 }
 
-/// The elements of x (B|1, H|1, 1|Sq, Sk), repeated along axes of size 1. The data is null if x is undefined.
-template <class T>
-kernels::HeadView<T> view_scores(T* data, const Tensor& x) {
-  if (!x.defined()) return {};
-  const Shape& s = x.shape();
-  const auto stride = [&](int axis, std::int64_t step) { return s[axis] == 1 ? 0 : step; };
-  return {data, stride(0, s[1] * s[2] * s[3]), stride(1, s[2] * s[3]), stride(2, s[3])};
-}
+// ---- the kernel's results and its node (adjoint.cpp) --------------------------------------------------------------
 
-/// The rule for a call. mask: boolean (B|1, H|1, 1|Sq, Sk), or undefined.
-inline kernels::Visibility visibility(const Tensor& mask, bool causal, std::int64_t window, std::int64_t Sq,
-                                      std::int64_t Sk) {
-  kernels::Visibility v;
-  v.Sq = Sq, v.Sk = Sk, v.causal = causal, v.window = window;
-  if (mask.defined()) v.mask = view_scores(mask.data<bool>().data(), mask);
-  return v;
-}
+/// What the kernel made of a call.
+struct Computed {
+  AttentionResult result;  // weights and lse if they were asked for
+  Tensor stats;            // [2, B, H, Sq]: both numbers of each row, see SoftmaxStats
+  bool check = false;      // see kernels::AttentionBackward
+};
+
+/// Records a node for a call, if a graph is built. The results become its outputs.
+void record_call(const AttentionCall& call, Computed& computed);
 
 // ---- observers (event.cpp) ---------------------------------------------------------------------------------------
 
-/// Whether there are observers to tell of a call here.
-bool attention_observed();
+/// What observers learn of a call; nothing if no one asks.
+std::optional<AttentionInfo> observed_call(const AttentionCall& call);
 
 /// Tells the observers of a call; weights(first, count) computes the weights of elements of the batch.
 void notify_attention(const AttentionInfo& info, AttentionEvent::Weights weights);

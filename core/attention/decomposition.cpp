@@ -6,7 +6,6 @@
 #include "fit/autocast.hpp"
 #include "fit/named_values.hpp"
 #include "fit/ops.hpp"
-#include "fit/parallel.hpp"
 #include "ops/dropout.hpp"
 #include "ops/precision.hpp"
 
@@ -23,52 +22,61 @@ Tensor shared_heads(const Heads& h, std::int64_t length, std::int64_t count) {
   return reshape(broadcast_to(unsqueeze(four, 2), groups), four.shape().with(1, count));
 }
 
-// The pairs that attend; undefined if all do.
-Tensor attending_pairs(const kernels::Attention<>& a, const Terms& terms) {
-  const Tensor attends = terms.attends ? evaluate_mask(*terms.attends, {a.B, a.H, a.Sq, a.Sk}) : Tensor();
-  const Tensor allowed = combine_masks(terms.mask, attends);
-  return a.causal || a.window > 0 ? combine_masks(allowed, pairs_mask(a)) : allowed;
+// The softmax of a fully masked row is NaN. This makes it 0, and lets no gradient into the row.
+Tensor cleared(const Tensor& weights, const Tensor& masked) {
+  return masked.defined() ? masked_fill(weights, masked, 0) : weights;
+}
+
+// The pairs that attend, (B|1, H|1, 1|Sq, Sk); undefined if all do.
+Tensor attending_pairs(const AttentionCall& call) {
+  const kernels::Attention<>& a = call.a;
+  if (!a.causal && a.window == 0) return call.plan.mask(a.Sq, a.Sk);
+  const Tensor& tiles = call.plan.tiles;
+  return tiles.defined() ? pairs_mask(a, tiles.size(0), tiles.size(1)) : pairs_mask(a);
 }
 
 // The scores [B, H, Sq, Sk]. Those of masked pairs are arbitrary.
-Tensor scores_of(const Heads& q, const Heads& k, const kernels::Attention<>& a, const Terms& terms,
-                 const Tensor& attends) {
-  const Tensor Q = shared_heads(q, a.Sq, a.H), K = shared_heads(k, a.Sk, a.H);
+Tensor scores_of(const AttentionCall& call, const Tensor& attends) {
+  const kernels::Attention<>& a = call.a;
+  const Tensor Q = shared_heads(call.q(), a.Sq, a.H), K = shared_heads(call.k(), a.Sk, a.H);
   Tensor scores = masked_qk(Q, K, attends) * a.scale;
-  if (terms.bias.defined()) scores = scores + terms.bias;
-  if (terms.alibi.defined()) scores = scores + alibi_bias(terms.alibi, a.Sq, a.Sk, scores.dtype());
-  if (!terms.score) return scores;
-  const Expression& f = *terms.score;
+  if (call.bias.defined()) scores = scores + call.bias;
+  if (call.alibi.defined()) scores = scores + alibi_bias(call.alibi, a.Sq, a.Sk, scores.dtype());
+  if (!call.score) return scores;
+  const Expression& f = *call.score;
   const Tensor masked = attends.defined() ? logical_not(attends) : Tensor();
   return broadcast_to(f.methods->evaluate(f, scores, f.tables, masked, scores.shape(), {}).to(scores.dtype()),
                       scores.shape());
 }
 
+// The softmax of scores, -inf where `masked`: its weights and lse [B, H, Sq].
+std::pair<Tensor, Tensor> softmax_of(const AttentionCall& call, const Tensor& scores, const Tensor& masked) {
+  const kernels::Attention<>& a = call.a;
+  Tensor logits = scores;
+  if (call.sink.defined())  // one more column, without a value
+    logits = cat({logits, broadcast_to(reshape(call.sink, {1, a.H, 1, 1}), {a.B, a.H, a.Sq, 1})}, -1);
+  const Tensor all = softmax(logits), weights = call.sink.defined() ? slice(all, -1, 0, a.Sk) : all;
+  const Tensor lse = logits.size(-1) > 0 ? logsumexp(logits, {-1}) : full({a.B, a.H, a.Sq}, -INFINITY, logits.dtype());
+  return {cleared(weights, masked), lse};
+}
+
 }  // namespace
 
-AttentionResult decomposed_attention(const Heads& q, const Heads& k, const Heads& v, const kernels::Attention<>& a,
-                                     const Terms& terms, const AttentionInfo* edits) {
-  const bool rounds_weights = is_bfloat16(q.x) && autocast_dtype() != bfloat16;
+AttentionResult decomposed_attention(const AttentionCall& call, const AttentionInfo* edits) {
+  const kernels::Attention<>& a = call.a;
+  const bool rounds_weights = is_bfloat16(call.q().x) && autocast_dtype() != bfloat16;
   const Autocast off(float32);  // nothing here is rounded
-  const Tensor V = shared_heads(v, a.Sk, a.H);
-  const Tensor attends = attending_pairs(a, terms);  // (B|1, H|1, 1|Sq, Sk)
-
-  Tensor scores = scores_of(q, k, a, terms, attends);
+  const Tensor V = shared_heads(call.v(), a.Sk, a.H), attends = attending_pairs(call);
+  Tensor scores = scores_of(call, attends);
   const Tensor masked = attends.defined() ? logical_not(attends) : Tensor();
   if (edits) {  // masked scores are 1 there: no derivative is infinite or NaN, so that 0 times it is 0
     if (masked.defined()) scores = masked_fill(scores, masked, 1);
     scores = edited_attention(*edits, "the scores", &Observer::edit_scores, scores);
   }
   if (masked.defined()) scores = masked_fill(scores, masked, -INFINITY);
-  // The softmax of a fully masked row is NaN. The second fill makes it 0, and lets no gradient into the row.
-  const auto cleared = [&](const Tensor& w) { return masked.defined() ? masked_fill(w, masked, 0) : w; };
-  Tensor logits = scores;
-  if (terms.sink.defined())  // one more column, without a value
-    logits = cat({logits, broadcast_to(reshape(terms.sink, {1, a.H, 1, 1}), {a.B, a.H, a.Sq, 1})}, -1);
-  Tensor weights = softmax(logits);
-  weights = cleared(terms.sink.defined() ? slice(weights, -1, 0, a.Sk) : weights);
+  auto [weights, lse] = softmax_of(call, scores, masked);
   if (edits) {
-    weights = cleared(edited_attention(*edits, "the weights", &Observer::edit_weights, weights));
+    weights = cleared(edited_attention(*edits, "the weights", &Observer::edit_weights, weights), masked);
     notify_attention(*edits, [shown = weights.detach()](std::int64_t first, std::int64_t count) {
       return slice(shown, 0, first, first + count);
     });
@@ -79,10 +87,9 @@ AttentionResult decomposed_attention(const Heads& q, const Heads& k, const Heads
     dropped = weights * dropout_at(ones_like(weights), a.dropout, a.key.seed, a.key.call, a.first_weight);
   Tensor output = masked_pv(dropped, Transpose::no, V, attends);
   if (edits) output = edited_attention(*edits, "the output", &Observer::edit_output, output);
-  if (q.layout != HeadLayout::first) output = transpose(output, 1, 2);
-  const Tensor lse = logits.size(-1) > 0 ? logsumexp(logits, {-1}) : full({a.B, a.H, a.Sq}, -INFINITY, logits.dtype());
-  output = reshape(output, output_shape(q, a)).to(q.x.dtype());
-  weights = reshape(weights, weights_shape(q, a));
+  if (call.q().layout != HeadLayout::first) output = transpose(output, 1, 2);
+  output = reshape(output, call.output_shape()).to(call.dtype());
+  weights = reshape(weights, call.weights_shape());
   const Tensor shaped_lse = reshape(lse, weights.shape().erased(weights.rank() - 1));
   return {output, rounds_weights ? to_bfloat16(weights) : weights, shaped_lse};
 }
@@ -96,25 +103,11 @@ Tensor split_heads(const Heads& h) {
   return transpose(reshape(last, {s[0], s[1], h.heads, h.features}), 1, 2);
 }
 
-Tensor attention_scores(const Heads& q, const Heads& k, const kernels::Attention<>& a, const Terms& terms) {
+Tensor attention_scores(const AttentionCall& call) {
   const NoGrad no_grad;
   const Autocast off(float32);
-  const Tensor attends = attending_pairs(a, terms);
-  const Tensor scores = scores_of(q, k, a, terms, attends);
+  const Tensor attends = attending_pairs(call), scores = scores_of(call, attends);
   return attends.defined() ? masked_fill(scores, logical_not(attends), -INFINITY) : scores;
-}
-
-Tensor pairs_mask(const kernels::Visibility& v, std::int64_t B, std::int64_t H) {
-  Tensor mask = Tensor::empty({B, H, v.Sq, v.Sk}, boolean);
-  bool* const to = mask.fresh<bool>();
-  const std::int64_t grain = (std::int64_t{1} << 13) / (v.Sk + 1) + 1;
-  parallel_for(B * H * v.Sq, grain, [&](std::int64_t begin, std::int64_t end) {
-    const kernels::Visibility pairs = v;  // a copy: no store changes it, so a row computes its range once
-    for (std::int64_t r = begin; r < end; ++r)
-      for (std::int64_t j = 0; j < pairs.Sk; ++j)
-        to[r * pairs.Sk + j] = pairs.attends(r / pairs.Sq / H, r / pairs.Sq % H, r % pairs.Sq, j);
-  });
-  return mask;
 }
 
 Tensor alibi_bias(const Tensor& slopes, std::int64_t queries, std::int64_t keys, DType dtype) {

@@ -17,10 +17,18 @@ Tensor AttentionEvent::weights(std::int64_t element) const {
 }
 
 namespace detail {
-bool attention_observed() {
+std::optional<AttentionInfo> observed_call(const AttentionCall& call) {
+  if (!thread_state.observed) return {};
+  const kernels::Attention<>& a = call.a;
+  notify_flops(2 * a.B * a.H * a.pairs() * (a.D + a.Dv));
   bool any = false;
   notify_both(attached_here(), [&](const Observer&) { any = true; });
-  return any;
+  if (!any) return {};
+  const Tensor& given = call.options.mask();
+  const Tensor mask = call.attends      ? call.plan.mask(a.Sq, a.Sk)
+                      : given.defined() ? boolean_mask(call.op, given, call.scores())
+                                        : given;
+  return AttentionInfo{a.B, a.H, a.Sq, a.Sk, mask, a.causal, a.window, innermost_call()};
 }
 
 void notify_attention(const AttentionInfo& info, AttentionEvent::Weights weights) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "attention/attend.hpp"
+#include "attention/plan.hpp"
 #include "fit/parallel.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -21,7 +21,7 @@ Tensor unrecorded_matmul(const Tensor& a, Transpose transpose_a, const Tensor& b
 template <class T>
 void repair_heads(Tensor& c, const Tensor& s, bool transposed, const Tensor& y, const Tensor& attends) {
   const std::int64_t H = s.size(1), Sq = s.size(2), Sk = s.size(3), D = y.size(3), size = c.size(2) * D;
-  const kernels::Visibility pairs = visibility(attends, false, 0, Sq, Sk);
+  const kernels::HeadView<const bool> pairs = view_scores(attends.data<bool>().data(), attends);
   T* const pc = c.fresh<T>();
   const T *const ps = s.data<T>().data(), *const py = y.data<T>().data();
   parallel_for(s.size(0) * H, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -31,7 +31,7 @@ void repair_heads(Tensor& c, const Tensor& s, bool transposed, const Tensor& y, 
       std::fill_n(to, size, T{0});
       for (std::int64_t i = 0; i < Sq; ++i)
         for (std::int64_t j = 0; j < Sk; ++j) {
-          if (!pairs.attends(head / H, head % H, i, j)) continue;
+          if (!pairs.at(head / H, head % H, i)[j]) continue;
           const T weight = ps[(head * Sq + i) * Sk + j];
           const T* const from = py + (head * y.size(2) + (transposed ? i : j)) * D;
           for (std::int64_t d = 0; d < D; ++d) to[(transposed ? j : i) * D + d] += weight * from[d];

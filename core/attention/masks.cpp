@@ -1,5 +1,6 @@
 // Masks for attention, and what a picture of its weights needs.
-#include "attention/attend.hpp"
+#include "attention/plan.hpp"
+#include "fit/attention.hpp"
 #include "fit/ops.hpp"
 #include "tensor/check.hpp"
 
@@ -7,7 +8,7 @@ namespace fit {
 
 Tensor create_look_ahead_mask(std::int64_t n) {
   if (n < 0) check::fail("create_look_ahead_mask", "the length is ", n, ": it must not be negative");
-  return detail::pairs_mask(detail::visibility({}, true, 0, n, n)).alias({1, n, n});
+  return detail::pairs_mask(kernels::Visibility{n, n, true}).alias({1, n, n});
 }
 
 Tensor create_padding_mask(const Tensor& ids, std::int64_t pad_token_id) {
@@ -50,11 +51,10 @@ MaskAndBias mask_from_torch(const Tensor& mask, TorchMask kind, std::int64_t num
 Tensor combine_masks(const Tensor& a, const Tensor& b) {
   constexpr const char* op = "combine_masks";
   const auto four_axes = [&](const char* name, const Tensor& given) {
-    const Tensor x = detail::to_boolean(op, given);
-    const Shape four = detail::mask_axes(x.shape());
+    const Shape four = detail::mask_axes(given.shape());
     if (four.rank() != 4)
-      check::fail(op, name, " is ", x.shape(), ": it must be (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk)");
-    return x.rank() == 4 ? x : reshape(x, four);
+      check::fail(op, name, " is ", given.shape(), ": it must be (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk)");
+    return detail::boolean_mask(op, given, four);
   };
   if (!a.defined()) return b;
   if (!b.defined()) return a;

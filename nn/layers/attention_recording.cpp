@@ -141,8 +141,7 @@ std::vector<HeadMeasures> head_measures(const AttentionRecord& record) {
     check::fail("head_measures", "keys has ", record.keys.size(), " names, weights is ", shape, ": there must be ", Sk,
                 " names, or none");
   const float* const weights = record.weights.data<float>().data();
-  kernels::Visibility visibility;
-  visibility.Sq = Sq, visibility.Sk = Sk;
+  const kernels::Visibility visibility{Sq, Sk};
   constexpr double none = std::numeric_limits<double>::quiet_NaN();
   struct Sums {
     HeadMeasures of{};

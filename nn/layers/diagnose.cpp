@@ -64,15 +64,16 @@ class Diagnoser final : public Observer {
 
   void attention_computed(const AttentionEvent& e) override {
     const Tensor mask = e.mask_of(0);
-    const auto visibility =
-        fit::detail::visibility(mask.defined() ? mask.unsqueeze(0) : mask, e.causal, e.window, e.Sq, e.Sk);
+    kernels::Visibility pairs{e.Sq, e.Sk, e.causal, e.window};
+    const auto plan = fit::detail::plan_tiles("diagnose", pairs, 1, e.H, mask.defined() ? mask.unsqueeze(0) : mask);
+    plan.apply(pairs);
     ActivationCount& counted = at("attention");
     const Tensor weights = e.weights(0).to(float64);
     const double* row = weights.data<double>().begin();
     for (std::int64_t h = 0; h < e.H; ++h)
       for (std::int64_t i = 0; i < e.Sq; ++i, row += e.Sk) {
         int attended = 0;
-        for (std::int64_t j = 0; j < e.Sk && attended < 2; ++j) attended += visibility.attends(0, h, i, j);
+        for (std::int64_t j = 0; j < e.Sk && attended < 2; ++j) attended += pairs.attends(0, h, i, j);
         if (attended > 1) count_row(counted, row, e.Sk);
       }
   }

@@ -26,9 +26,16 @@ KVCache::KVCache(const std::vector<LayerShape>& layers, std::int64_t batch, std:
   }
 }
 
-KVCache::Layer& KVCache::operator[](std::size_t layer) {
+KVCache::Layer& KVCache::operator[](std::size_t layer) { return const_cast<Layer&>(std::as_const(*this)[layer]); }
+
+const KVCache::Layer& KVCache::operator[](std::size_t layer) const {
   if (layer >= layers_.size()) check::fail(kv_cache_op, "there is no layer ", layer, ": there are ", layers_.size());
   return layers_[layer];
+}
+
+AttentionCache KVCache::past(std::size_t layer) const {
+  const Layer& of = (*this)[layer];
+  return {of.keys, of.values, length_};
 }
 
 void KVCache::check_fits(const char* user, const std::vector<LayerShape>& layers, std::int64_t batch,

@@ -1,13 +1,18 @@
 #include "fit/nn/sequence_layer.hpp"
 
+#include "layers/with_weights.hpp"
+
 namespace fit::nn {
 
-AttentionOptions SequenceContext::options(AttentionOptions options) const {
-  return options.causal(true).mask(mask).attends(attends).cache(cache);
+Tensor SequenceLayer::operator()(const Tensor& x, const AttentionContext& context) const {
+  if (!context.padding || takes_unpadded_) return detail::call_layer(*this, x, context);
+  AttentionContext padded = context;
+  padded.padding.reset();
+  return context.padding->remove(detail::call_layer(*this, context.padding->restore(x), padded));
 }
 
-Tensor SequenceLayer::operator()(const Tensor& x, const SequenceContext& context) const {
-  return detail::call_layer(*this, x, context);
+AttentionResult SequenceLayer::operator()(const Tensor& x, const AttentionContext& context, ReturnAttention) const {
+  return with_weights(context, [&](const AttentionContext& c) { return (*this)(x, c); });
 }
 
 }  // namespace fit::nn

@@ -27,18 +27,8 @@ BareSingleHeadAttention::BareSingleHeadAttention(std::int64_t d_in, std::int64_t
       W_key(uniform("BareSingleHeadAttention", d_in, d_out)),
       W_value(uniform("BareSingleHeadAttention", d_in, d_out)) {}
 
-Tensor BareSingleHeadAttention::forward(const Tensor& x) const {
-  return within(*this, [&] {
-    return scaled_dot_product_attention(matmul(x, W_query.value()), matmul(x, W_key.value()),
-                                        matmul(x, W_value.value()));
-  });
-}
-
-AttentionResult BareSingleHeadAttention::forward_with_weights(const Tensor& x) const {
-  return within(*this, [&] {
-    return scaled_dot_product_attention_with_weights(matmul(x, W_query.value()), matmul(x, W_key.value()),
-                                                     matmul(x, W_value.value()));
-  });
+Tensor BareSingleHeadAttention::forward(const Tensor& x, const AttentionContext& context) const {
+  return context.attend(matmul(x, W_query.value()), matmul(x, W_key.value()), matmul(x, W_value.value()));
 }
 
 std::string BareSingleHeadAttention::describe() const {
@@ -54,12 +44,8 @@ SingleHeadAttention::SingleHeadAttention(std::int64_t d_in, std::int64_t d_out, 
       W_key(d_in, d_out, o.qkv_bias()),
       W_value(d_in, d_out, o.qkv_bias()) {}
 
-Tensor SingleHeadAttention::forward(const Tensor& x) const {
-  return within(*this, [&] { return scaled_dot_product_attention(W_query(x), W_key(x), W_value(x)); });
-}
-
-AttentionResult SingleHeadAttention::forward_with_weights(const Tensor& x) const {
-  return within(*this, [&] { return scaled_dot_product_attention_with_weights(W_query(x), W_key(x), W_value(x)); });
+Tensor SingleHeadAttention::forward(const Tensor& x, const AttentionContext& context) const {
+  return context.attend(W_query(x), W_key(x), W_value(x));
 }
 
 // ---- CausalAttention ----------------------------------------------------------------------------------------------
@@ -75,7 +61,7 @@ CausalAttention::CausalAttention(std::int64_t d_in, std::int64_t d_out, std::int
       W_key(d_in, d_out, o.qkv_bias()),
       W_value(d_in, d_out, o.qkv_bias()),
       mask(squeeze(create_look_ahead_mask(positive(causal, "context_length", context_length)), 0)),
-      attention(o.dropout()) {}
+      attention(causal, AttentionOptions().dropout(o.dropout())) {}
 
 Tensor CausalAttention::mask_for(const Tensor& x) const {
   check::defined(causal, "x", x);
@@ -85,12 +71,8 @@ Tensor CausalAttention::mask_for(const Tensor& x) const {
   return slice(slice(mask, 0, 0, tokens), 1, 0, tokens);
 }
 
-Tensor CausalAttention::forward(const Tensor& x) const {
-  return attention(W_query(x), W_key(x), W_value(x), mask_for(x));
-}
-
-AttentionResult CausalAttention::forward_with_weights(const Tensor& x) const {
-  return within(*this, [&] { return attention(W_query(x), W_key(x), W_value(x), mask_for(x), return_attention); });
+Tensor CausalAttention::forward(const Tensor& x, const AttentionContext& context) const {
+  return attention.attend(W_query(x), W_key(x), W_value(x), context, mask_for(x));
 }
 
 std::string CausalAttention::describe() const { return "context_length=" + std::to_string(mask.size(0)); }
@@ -109,20 +91,13 @@ MultiHeadAttentionWrapper::MultiHeadAttentionWrapper(std::int64_t d_in, std::int
   for (std::int64_t h = 0; h < num_heads; ++h) heads.add(CausalAttention(d_in, d_out, context_length, options));
 }
 
-Tensor MultiHeadAttentionWrapper::forward(const Tensor& x) const {
-  std::vector<Tensor> outputs;
-  for (const CausalAttention& head : heads) outputs.push_back(head(x));
-  return cat(outputs, -1);
-}
-
-AttentionResult MultiHeadAttentionWrapper::forward_with_weights(const Tensor& x) const {
+Tensor MultiHeadAttentionWrapper::forward(const Tensor& x, const AttentionContext& context) const {
   std::vector<Tensor> outputs, weights;
-  for (const CausalAttention& head : heads) {
-    const AttentionResult r = head.forward_with_weights(x);
-    outputs.push_back(r.output);
-    weights.push_back(r.weights);
-  }
-  return {cat(outputs, -1), stack(weights, -3)};
+  AttentionContext of_head = context;
+  if (context.weights) of_head.weights = &weights;
+  for (const CausalAttention& head : heads) outputs.push_back(head(x, of_head));
+  if (context.weights) context.weights->push_back(stack(weights, -3));
+  return cat(outputs, -1);
 }
 
 }  // namespace fit::nn

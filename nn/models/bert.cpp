@@ -1,5 +1,6 @@
 #include "fit/nn/bert.hpp"
 
+#include "attention/attend.hpp"
 #include "base/joined.hpp"
 #include "fit/ops.hpp"
 #include "layers/sizes.hpp"
@@ -17,6 +18,7 @@ const BERTOptions& checked(const BERTOptions& o) {
   positive(bert_op, "d_model", o.d_model());
   positive(bert_op, "num_heads", o.num_heads());
   positive(bert_op, "num_layers", o.num_layers());
+  fit::detail::check_numbers(bert_op, AttentionOptions().dropout(o.dropout()));
   return o;
 }
 
@@ -53,7 +55,9 @@ Tensor BERT::forward(const Tensor& ids, const Tensor& mask, const Tensor& segmen
   return within(*this, [&] {
     const Tensor of_segment = segments.defined() ? segment(segments) : segment(zeros({1}, int64));
     const Tensor x = dropout(norm(word(ids) + position(arange(ids.size(1))) + of_segment));
-    return weights ? encoder.forward(x, mask, weights) : encoder.forward_unpadded(x, mask);
+    AttentionContext context = weights ? mask : without_padding(mask, x);
+    if (weights) context.weights = &weights->self;
+    return encoder.forward(x, context);
   });
 }
 

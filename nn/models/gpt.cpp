@@ -24,13 +24,11 @@ const char* name_of(Positions p) {
 
 namespace {
 
-// Checks the options and sets derived ones.
-GPTOptions completed(GPTOptions o) {
-  constexpr const char* op = "GPT";
+// Checks the options and sets derived ones. A part of a model needs no num_layers.
+GPTOptions completed(const char* op, GPTOptions o) {
   if (o.num_kv_heads() == 0) o.num_kv_heads(o.num_heads());
   positive(op, "vocab_size", o.vocab_size());
   positive(op, "context_length", o.context_length());
-  positive(op, "num_layers", o.num_layers());
   positive(op, "num_heads", o.num_heads());
   positive(op, "d_model", o.d_model());
   positive(op, "num_kv_heads", o.num_kv_heads());
@@ -49,11 +47,12 @@ GPTOptions completed(GPTOptions o) {
   if (o.window() < 0) check::fail(op, "window is ", o.window(), ": it must not be negative");
   for (const std::int64_t window : o.windows())
     if (window < 0) check::fail(op, "a window of windows is ", window, ": it must not be negative");
-  const auto check_cap = [](const char* name, double cap) {
+  const auto check_cap = [&](const char* name, double cap) {
     if (!(cap >= 0) || std::isinf(cap)) check::fail(op, name, " is ", cap, ": it must be finite and not negative");
   };
   check_cap("logit_cap", o.logit_cap());
   check_cap("attention_logit_cap", o.attention_logit_cap());
+  fit::detail::check_numbers(op, AttentionOptions().dropout(o.dropout()));
   return o;
 }
 
@@ -91,22 +90,23 @@ bool ends_with(const std::string& s, const std::string& end) {
 
 FIT_FIELDS_OF(GPTAttention, qkv, q_norm, k_norm, value_embedding, attention, gate, proj, dropout)
 
-GPTAttention::GPTAttention(const GPTOptions& given, const Tensor& rotary)
-    : options_(completed(given)),
+GPTAttention::GPTAttention(const GPTOptions& o, const Tensor& rotary) : GPTAttention("GPTAttention", o, rotary) {}
+
+GPTAttention::GPTAttention(const char* op, const GPTOptions& given, const Tensor& rotary)
+    : options_(completed(op, given)),
       rotary_(table_of(options_, rotary)),
-      qkv(given.d_model(), (options_.num_heads() + 2 * options_.num_kv_heads()) * options_.head_size(),
-          given.qkv_bias().value_or(given.bias())),
-      attention(given.dropout()),
-      proj(options_.num_heads() * options_.head_size(), given.d_model(), given.bias()),
-      dropout(given.dropout()) {
+      qkv(options_.d_model(), (options_.num_heads() + 2 * options_.num_kv_heads()) * options_.head_size(),
+          options_.qkv_bias().value_or(options_.bias())),
+      attention(op, AttentionOptions().dropout(options_.dropout())),
+      proj(options_.num_heads() * options_.head_size(), options_.d_model(), options_.bias()),
+      dropout(options_.dropout()) {
   const GPTOptions& o = options_;
   if (o.qk_norm()) q_norm.emplace(o.head_size(), o.norm_eps()), k_norm.emplace(o.head_size(), o.norm_eps());
   if (o.value_embeddings()) value_embedding.emplace(o.vocab_size(), o.num_kv_heads() * o.head_size());
   if (o.head_gates()) gate.emplace(o.d_model(), o.num_heads(), o.bias());
 }
 
-// The concatenated queries, keys and values (B, T, (num_heads + 2 num_kv_heads) D).
-Tensor GPTAttention::projected(const Tensor& x, const SequenceContext& context) const {
+Tensor GPTAttention::projected(const Tensor& x, const AttentionContext& context) const {
   const GPTOptions& o = options_;
   const std::int64_t D = o.head_size(), rotated = (o.num_heads() + o.num_kv_heads()) * D;  // queries and keys
   Tensor joint = qkv(x);
@@ -131,20 +131,19 @@ Tensor GPTAttention::projected(const Tensor& x, const SequenceContext& context) 
   return rotary(joint, rotary_, RotaryOptions(turn).offset(context.positions.defined() ? 0 : context.length()));
 }
 
-Tensor GPTAttention::forward(const Tensor& x, const SequenceContext& context) const {
+Heads GPTAttention::with_embeddings(const Heads& v, const AttentionContext& context) const {
+  check::defined("GPTAttention", "ids of the context, which value_embeddings needs", context.ids);
+  return heads_last(features_of(v) + (*value_embedding)(context.ids));
+}
+
+Tensor GPTAttention::forward(const Tensor& x, const AttentionContext& context) const {
   const GPTOptions& o = options_;
-  const Tensor joint = projected(x, context);
-  auto [q, k, v] = packed_heads(joint, o.num_heads(), o.num_kv_heads());
-  if (value_embedding) {
-    check::defined("GPTAttention", "ids of the context, which value_embeddings needs", context.ids);
-    const std::int64_t width = o.num_kv_heads() * o.head_size();
-    v = heads_last(slice(joint, -1, joint.size(-1) - width, joint.size(-1)) + (*value_embedding)(context.ids));
-  }
-  AttentionOptions masked = context.options(attention.options()).window(o.window());
-  if (o.positions() == Positions::alibi) masked.alibi(alibi_slopes(o.num_heads()));
-  if (const double cap = o.attention_logit_cap(); cap > 0)
-    masked.score([&](Score s, At) { return cap * tanh(s / cap); });
-  Tensor y = attention.attend(q, k, v, masked).output;  // (B, T, num_heads D)
+  auto [q, k, v] = packed_heads(projected(x, context), o.num_heads(), o.num_kv_heads());
+  if (value_embedding) v = with_embeddings(v, context);
+  auto own = AttentionTerms().causal().window(o.window());
+  if (o.positions() == Positions::alibi) own.alibi(alibi_slopes(o.num_heads()));
+  if (const double cap = o.attention_logit_cap(); cap > 0) own.score([&](Score s, At) { return cap * tanh(s / cap); });
+  Tensor y = attention.attend(q, k, v, context, own);  // (B, T, num_heads D)
   if (gate) {
     const Tensor by_head = reshape(y, {x.size(0), x.size(1), o.num_heads(), o.head_size()});
     y = reshape(by_head * unsqueeze(sigmoid((*gate)(x)), -1), y.shape());
@@ -163,15 +162,17 @@ std::string GPTAttention::describe() const {
 
 FIT_FIELDS_OF(GPTBlock, ln_1, attn, post_ln_1, ln_2, mlp, post_ln_2)
 
+GPTBlock::GPTBlock(const GPTOptions& o, const Tensor& rotary) : GPTBlock("GPTBlock", o, rotary) {}
+
 // Braces fix the order in which initial values are drawn.
-GPTBlock::GPTBlock(const GPTOptions& o, const Tensor& rotary)
-    : GPTBlock{norm_at(NormPlace::before, o), GPTAttention(o, rotary), norm_at(NormPlace::before, o),
-               feed_forward(completed(o))} {
+GPTBlock::GPTBlock(const char* op, const GPTOptions& o, const Tensor& rotary)
+    : GPTBlock{norm_at(NormPlace::before, completed(op, o)), GPTAttention(op, o, rotary), norm_at(NormPlace::before, o),
+               feed_forward(completed(op, o))} {
   post_ln_1 = norm_at(NormPlace::after, o);
   post_ln_2 = norm_at(NormPlace::after, o);
 }
 
-Tensor GPTBlock::forward(const Tensor& x, const SequenceContext& context) const {
+Tensor GPTBlock::forward(const Tensor& x, const AttentionContext& context) const {
   const auto norm = [](const std::shared_ptr<UnaryLayer>& layer, const Tensor& z) { return layer ? (*layer)(z) : z; };
   const Tensor in = observed("resid_pre", x);
   const Tensor y = observed("resid_mid", in + norm(post_ln_1, (*attn)(norm(ln_1, in), context)));
@@ -182,6 +183,12 @@ Tensor GPTBlock::forward(const Tensor& x, const SequenceContext& context) const 
 
 namespace {
 
+// completed() for a model.
+GPTOptions of_model(const GPTOptions& o) {
+  positive("GPT", "num_layers", o.num_layers());
+  return completed("GPT", o);
+}
+
 ModuleList<SequenceLayer> blocks_of(const GPTOptions& o) {
   const init::Skip undrawn;
   ModuleList<SequenceLayer> blocks;
@@ -190,7 +197,7 @@ ModuleList<SequenceLayer> blocks_of(const GPTOptions& o) {
   for (std::size_t i = 0; i < layers; ++i) {
     GPTOptions of_block = o;
     if (!o.windows().empty()) of_block.window(o.windows()[i % o.windows().size()]);
-    blocks.add(GPTBlock(of_block, rotary));
+    blocks.add(GPTBlock("GPT", of_block, rotary));
   }
   return blocks;
 }
@@ -232,7 +239,7 @@ void check_no_distances(const GPTOptions& o) {
 FIT_FIELDS_OF(GPT, wte, wpe, dropout, h, ln_f, head)
 
 GPT::GPT(const GPTOptions& o, ModuleList<SequenceLayer> blocks, const init::Skip&)
-    : options_(completed(o)),
+    : options_(of_model(o)),
       wte(o.vocab_size(), o.d_model()),
       dropout(o.dropout()),
       h(std::move(blocks)),
@@ -242,7 +249,7 @@ GPT::GPT(const GPTOptions& o, ModuleList<SequenceLayer> blocks, const init::Skip
   if (o.positions() == Positions::sinusoidal) sinusoids_ = sinusoidal_positions(o.context_length(), o.d_model());
 }
 
-GPT::GPT(const GPTOptions& o) : GPT(o, blocks_of(completed(o)), init::Skip()) { start(h); }
+GPT::GPT(const GPTOptions& o) : GPT(o, blocks_of(of_model(o)), init::Skip()) { start(h); }
 
 GPT::GPT(const GPTOptions& o, ModuleList<SequenceLayer> blocks)
     : GPT(without_blocks(o, blocks), ModuleList<SequenceLayer>(), init::Skip()) {
@@ -283,22 +290,19 @@ Tensor GPT::embedded(const Tensor& ids, const KVCache* cache, const Tensor& posi
   return dropout(x);
 }
 
-Tensor GPT::hidden(const Tensor& ids, KVCache* cache, const Tensor& positions, const AttentionMasks& masks) const {
+Tensor GPT::hidden(const Tensor& ids, KVCache* cache, const Tensor& positions, const AttentionTerms& terms) const {
   Tensor x = embedded(ids, cache, positions);
-  SequenceContext context;
+  AttentionContext context(terms);
+  context.terms.causal(true);
   context.ids = ids;
   context.positions = positions;
-  context.mask = masks.mask();
-  context.attends = masks.attends();
   if (cache && !cache->padding().empty()) {
     if (!positions.defined()) context.positions = cache->positions(ids.size(1));
-    context.mask = combine_masks(cache->mask(cache->length() + ids.size(1)), masks.mask());
+    context.terms.mask(combine_masks(cache->mask(cache->length() + ids.size(1)), terms.mask()));
   }
   for (std::size_t i = 0; i < h.size(); ++i) {
     const SequenceLayer& block = h[i];
-    std::optional<AttentionCache> kept;
-    if (cache) kept.emplace(AttentionCache{(*cache)[i].keys, (*cache)[i].values, cache->length()});
-    context.cache = kept ? &*kept : nullptr;
+    if (cache) context.cache = cache->past(i);
     x = options_.checkpoint_blocks() ? checkpoint([&block, context](const Tensor& z) { return block(z, context); }, x)
                                      : block(x, context);
   }
@@ -322,26 +326,26 @@ Tensor GPT::forward(const Tensor& ids, const Tensor& documents, const Tensor& po
   });
 }
 
-Tensor GPT::forward(const Tensor& ids, KVCache& cache, const Tensor& positions, const Tensor& mask) const {
+Tensor GPT::next(const Tensor& ids, KVCache& cache, const Tensor& positions, const Tensor& mask, bool last_only) const {
   const NoGrad no_grad;
   return within(*this, [&] {
     if (positions.defined()) check_no_distances(options_);
-    Tensor y = logits(hidden(ids, &cache, positions, mask));
+    const Tensor x = hidden(ids, &cache, positions, mask);
+    Tensor y = logits(last_only ? index(x, {range(), -1}) : x);
     cache.advance(ids.size(1));
     return y;
   });
 }
 
+Tensor GPT::forward(const Tensor& ids, KVCache& cache, const Tensor& positions, const Tensor& mask) const {
+  return next(ids, cache, positions, mask, false);
+}
+
 Tensor GPT::forward_last(const Tensor& ids, KVCache& cache) const {
-  const NoGrad no_grad;
   check::defined("GPT", "ids", ids);
   if (ids.rank() != 2 || ids.size(1) == 0)
     check::fail("GPT", "ids has shape ", ids.shape(), ": it must be [B, T], T > 0");
-  return within(*this, [&] {
-    Tensor y = logits(index(hidden(ids, &cache), {range(), -1}));
-    cache.advance(ids.size(1));
-    return y;
-  });
+  return next(ids, cache, {}, {}, true);
 }
 
 KVCache GPT::make_cache(std::int64_t batch, std::int64_t max_length, std::optional<DType> dtype) const {

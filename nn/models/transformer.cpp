@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "attention/attend.hpp"
 #include "base/joined.hpp"
 #include "common/rollback.hpp"
 #include "fit/nn/generate.hpp"
@@ -20,6 +21,7 @@ const TransformerOptions& checked(const TransformerOptions& o) {
   positive(op, "target_vocab", o.target_vocab());
   positive(op, "max_length", o.max_length());
   positive(op, "d_model", o.d_model());
+  fit::detail::check_numbers(op, AttentionOptions().dropout(o.dropout()));
   return o;
 }
 
@@ -65,8 +67,10 @@ Tensor Transformer::embed(const char* name, const Embedding& table, const Tensor
 }
 
 Tensor Transformer::encode(const Tensor& source, const Tensor& source_mask) const {
-  return within(*this,
-                [&] { return encoder.forward_unpadded(embed("source", source_embedding, source, 0), source_mask); });
+  return within(*this, [&] {
+    const Tensor x = embed("source", source_embedding, source, 0);
+    return encoder.forward(x, without_padding(source_mask, x));
+  });
 }
 
 Tensor Transformer::forward(const Tensor& source, const Tensor& target, const Tensor& source_mask,
@@ -78,7 +82,7 @@ Tensor Transformer::forward(const Tensor& source, const Tensor& target, const Te
   return within(*this, [&] {
     const Tensor memory = encode(source, source_mask);
     return head(decoder.forward(embed("target", target_embedding, target, 0), memory,
-                                DecoderMasks().memory(source_mask), weights));
+                                DecoderTerms().memory(source_mask), weights));
   });
 }
 
@@ -92,8 +96,7 @@ Tensor Transformer::decode(const Tensor& target, DecoderCache& cache) const {
   const NoGrad no_grad;
   const std::int64_t length = cache.self.length();
   const Rollback forget([&] { cache.self.truncate(length); });
-  return within(*this,
-                [&] { return head(decoder.forward_next(embed("target", target_embedding, target, length), cache)); });
+  return within(*this, [&] { return head(decoder.forward(embed("target", target_embedding, target, length), cache)); });
 }
 
 std::string Transformer::describe() const {

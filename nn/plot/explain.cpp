@@ -200,8 +200,7 @@ std::string explain(const AttentionOptions& options, std::int64_t queries, std::
   // The batch and heads that an expression needs.
   const auto checked = [&](const detail::Expression& e) {
     const std::int64_t B = e.extent(detail::SymbolOp::batch), H = e.extent(detail::SymbolOp::head);
-    detail::check_ranges(explain_op, e, B, H,
-                         detail::visibility({}, options.causal(), options.window(), queries, keys));
+    detail::check_ranges(explain_op, e, B, H, kernels::Visibility{queries, keys, options.causal(), options.window()});
     return std::pair(B, H);
   };
   if (options.score().defined()) checked({options.score().node(), keys - queries});

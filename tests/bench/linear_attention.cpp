@@ -1,9 +1,9 @@
 // Linear attention in growing lengths, and the gated delta rule.
 #include "fit/linear_attention.hpp"
 
-#include "attention/linear_reference.hpp"
 #include "bench.hpp"
 #include "fit/ops.hpp"
+#include "linear_attention/kernel/reference.hpp"
 
 namespace fit::bench {
 namespace {

@@ -77,10 +77,10 @@ Workload self_attention() {
             const Tensor g = randn({1, T, C});
             const Tensor y = layer.forward(x);
             const nn::MultiHeadAttention& m = exact->multihead_attn;
-            Heads q = heads_last(m.w_q(z), H), k = heads_last(m.w_k(z)), v = heads_last(m.w_v(z));
-            auto call = detail::check_operands("bench", q, k, v, nullptr);
-            const detail::Terms terms = detail::check_options("bench", call, float64, {});
-            const Tensor w = m.w_o(detail::decomposed_attention(q, k, v, call, terms).output);
+            const AttentionOptions none;
+            auto call = detail::check_call("bench",
+                                           {heads_last(m.w_q(z), H), heads_last(m.w_k(z)), heads_last(m.w_v(z))}, none);
+            const Tensor w = m.w_o(detail::decomposed_attention(call).output);
             expect_close("self-attention", y.detach(), w.detach(), 1e-4);
             y.backward(g);
             w.backward(g.to(float64));

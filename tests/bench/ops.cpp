@@ -80,10 +80,11 @@ Workload attention(const char* name, std::int64_t B, std::int64_t H, std::int64_
             const AttentionOptions options = make();
             const double tolerance = dtype == bfloat16 ? 0.02 : 1e-4;
             const Tensor y = scaled_dot_product_attention(x[0], x[1], x[2], options);
-            Heads eq = heads_first(exact[0]), ek = heads_first(exact[1]), ev = heads_first(exact[2]);
-            auto call = detail::check_operands("bench", eq, ek, ev, nullptr);
-            const detail::Terms terms = detail::check_options("bench", call, exact[0].dtype(), options);
-            const Tensor z = detail::decomposed_attention(eq, ek, ev, call, terms).output;
+            auto call = detail::check_call(
+                "bench", {heads_first(exact[0]), heads_first(exact[1]), heads_first(exact[2])}, options);
+            call.plan = detail::plan_tiles("bench", call.a, call.a.B, call.a.H, options.mask(), call.attends);
+            call.plan.apply(call.a);
+            const Tensor z = detail::decomposed_attention(call).output;
             expect_close("attention", y.detach(), z.detach(), tolerance);
             if (!backward) return;
             y.backward(g);

@@ -3,8 +3,8 @@
 # this list. One file includes xtensor's headers, one of the tests more of them, and
 # one Catch2's: they lie elsewhere in newer versions.
 set -euo pipefail
-shopt -s extglob
-order=(base threads kernels/simd matmul kernels attention/kernel tensor graph ops attention backward io  # core/
+order=(base threads kernels/simd matmul kernels attention/visibility attention/kernel linear_attention/kernel  # core/
+  tensor graph ops attention/score attention linear_attention backward io
   common dist layers loss distributions models lens weights optim data plot metrics training all)  # nn/
 declare -A rank folder=()  # the folder that a public header belongs to
 belongs() { for header in "${@:2}"; do folder[$header]=$1; done; }
@@ -14,12 +14,14 @@ belongs threads batch_invariant parallel detail/thread_state
 belongs tensor index tensor state_dict lookup detail/tensor_impl
 belongs graph graph autocast hooks named_values observer
 belongs ops ops recurrent int8 random xtensor
-belongs attention attention linear_attention score
+belongs attention/score score
+belongs attention attention
+belongs linear_attention linear_attention
 belongs backward gradcheck functional activation_checkpoint
 belongs io npy npz safetensors
 belongs common interrupt
 belongs dist dist mpi
-belongs layers nn/{activation,attention,attention_recorder,containers,convolution,dropout,feed_forward,fields,fine_tune} \
+belongs layers nn/{activation,attention,attention_context,attention_recorder,containers,convolution,dropout,feed_forward,fields,fine_tune} \
   nn/{forward_hooks,init,kv_cache,layer,linear,norm,parameter,parametrize,per_sample_grad,position,quantize} \
   nn/{recurrent,sequence_layer,single_head} \
   anomaly attention_recording diagnose summary
@@ -38,12 +40,10 @@ for i in "${!order[@]}"; do rank[${order[i]}]=$i; done
 
 # folder_of PATH: the entry of the list that a file below core/ or nn/, or a public header, belongs to
 folder_of() {
-  local header=${1#*fit/}
+  local header=${1#*fit/} path=${1%/*}
   case $1 in
     *fit/*) echo "${folder[${header%.hpp}]:-unknown}" ;;
-    kernels/simd/*) echo kernels/simd ;;
-    attention/@(visibility|reference|kernel|tasks|rows|tiles|score_@(program|rows)|linear_@(kernel|pairs|reference)).*) echo attention/kernel ;;  # they know no tensor
-    *) echo "${1%%/*}" ;;
+    *) if [ -n "${rank[$path]:-}" ]; then echo "$path"; else echo "${1%%/*}"; fi ;;
   esac
 }
 

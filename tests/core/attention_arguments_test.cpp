@@ -142,11 +142,35 @@ TEST_CASE("errors of attention name the argument, the shapes and the rule") {
     Tensor some_keys = zeros({1, 1, 4, 2});
     const AttentionCache cache{some_keys, values, 2};
     const Tensor none = zeros({1, 0, 2});
-    const auto o = AttentionOptions().cache(&cache).weights(true).lse(true);
+    const auto o = AttentionOptions().cache(cache).weights(true).lse(true);
     const AttentionResult r = attend(heads_last(none, 1), heads_last(none, 1), heads_last(none, 1), o);
     CHECK(r.weights.shape() == Shape{1, 1, 0, 2});
     CHECK(r.lse.shape() == Shape{1, 1, 0});
   }
+}
+
+TEST_CASE("a function that returns the output alone computes nothing in vain", "[attention]") {
+  const Tensor x = randn({1, 3, 4}), qkv = randn({1, 3, 12});
+  Tensor keys = zeros({1, 2, 4, 2}), values = zeros({1, 2, 4, 2});
+  for (const bool lse : {false, true}) {
+    const auto o = lse ? AttentionOptions().lse() : AttentionOptions().weights();
+    const auto text = [&](const std::string& op) {
+      return "[" + op + "] the options ask for " + (lse ? "lse" : "weights") +
+             ": this function returns the output alone; attend() takes the same options and returns weights and lse";
+    };
+    CHECK_THROWS_WITH(scaled_dot_product_attention(x, x, x, o), text("scaled_dot_product_attention"));
+    CHECK_THROWS_WITH(multi_head_attention(x, x, x, 2, o), text("multi_head_attention"));
+    CHECK_THROWS_WITH(packed_self_attention(qkv, 2, o), text("packed_self_attention"));
+    CHECK_THROWS_WITH(cached_attention(x, x, x, keys, values, 0, 2, o), text("cached_attention"));
+    CHECK_THROWS_WITH(cached_self_attention(qkv, keys, values, 0, 2, o), text("cached_self_attention"));
+  }
+  CHECK(equal(keys, zeros({1, 2, 4, 2})));
+  const auto both = AttentionOptions().cache(AttentionCache{keys, values, 0});
+  CHECK_THROWS_WITH(cached_attention(x, x, x, keys, values, 0, 2, both),
+                    "[cached_attention] the options have a cache, and so has the call: give one of them");
+  // Tensors have their heads first.
+  CHECK(same_bits(attend(x, x, x).output, scaled_dot_product_attention(x, x, x)));
+  CHECK_FALSE(attend(x, x, x).weights.defined());
 }
 
 TEST_CASE("masks are made") {

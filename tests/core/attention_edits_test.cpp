@@ -65,7 +65,8 @@ TEST_CASE("an observer that reads has the weights that are returned, and changes
   const DType dtype = GENERATE(float32, float64);
   const Operands x(dtype);
   const AttentionOptions o = causal_with_mask();
-  const auto [plain, weights] = multi_head_attention_with_weights(x.q, x.k, x.v, 2, o);
+  const auto [plain, weights] =
+      attend(heads_last(x.q, 2), heads_last(x.k), heads_last(x.v), AttentionOptions(o).weights());
   Editor reader;
   Tensor y;
   {
@@ -197,9 +198,11 @@ TEST_CASE("every form of attention is edited: packed heads, grouped heads, bfloa
   SECTION("with weights") {
     const Operands x;
     editor.weights = [](const Tensor& w) { return w / 2; };
-    const Tensor expected = multi_head_attention_with_weights(x.q, x.k, x.v, 2).weights / 2;
+    const Tensor expected =
+        attend(heads_last(x.q, 2), heads_last(x.k), heads_last(x.v), AttentionOptions().weights()).weights / 2;
     const Observe watching(editor);
-    check_close(multi_head_attention_with_weights(x.q, x.k, x.v, 2).weights, expected);
+    check_close(attend(heads_last(x.q, 2), heads_last(x.k), heads_last(x.v), AttentionOptions().weights()).weights,
+                expected);
   }
 }
 

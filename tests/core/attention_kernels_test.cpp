@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "attention/kernel.hpp"
+#include "attention/kernel/kernel.hpp"
 #include "attention/plan.hpp"
 #include "fit/memory.hpp"
 #include "support/catch.hpp"
@@ -134,10 +134,13 @@ struct Call {
   }
   void read_mask() {
     if (!f.mask) return;
-    kernels::Visibility masked = a;
-    masked.mask = mask.read();
-    plan = detail::plan_tiles(masked, f.B, f.H);
-    a.table = plan.table();
+    Tensor pairs = Tensor::empty({f.B, f.H, f.Sq, f.Sk}, boolean);
+    bool* const to = pairs.fresh<bool>();
+    mask.each([&](bool m, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
+      to[((b * f.H + h) * f.Sq + i) * f.Sk + j] = m;
+    });
+    plan = detail::plan_tiles("test", a, f.B, f.H, pairs);
+    plan.apply(a);
   }
   std::int64_t row(std::int64_t b, std::int64_t h, std::int64_t i) const { return (b * f.H + h) * f.Sq + i; }
   std::int64_t kv(std::int64_t h) const { return h / (f.H / f.kv_heads); }

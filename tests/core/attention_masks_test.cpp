@@ -176,19 +176,19 @@ TEST_CASE("an expression that leaves no pair gives zeros, and passes no gradient
 TEST_CASE("an expression is asked for whole tiles, and takes no memory of the scores' size", "[attention]") {
   const auto plan = [](const AttentionMask& mask, std::int64_t T, bool causal) {
     const detail::Expression e(mask.node(), 0);
-    return detail::plan_tiles(detail::visibility({}, causal, 0, T, T), 1, 1, e);
+    return detail::plan_tiles("test", kernels::Visibility{T, T, causal}, 1, 1, {}, e);
   };
   const auto count = [](const detail::TilePlan& p, std::int64_t state) {
     return sum((p.tiles == state).to(int64)).item<std::int64_t>();
   };
-  using kernels::TileTable;
+  using kernels::Visibility;
   const detail::TilePlan documents = plan(document_mask(documents_of(128, 512)), 512, false);
   CHECK(documents.bits.size(0) == 0);
-  CHECK(count(documents, TileTable::full) == 4 * 2 * 2);
-  CHECK(count(documents, TileTable::empty) == 64 - 16);
+  CHECK(count(documents, Visibility::full_tile) == 4 * 2 * 2);
+  CHECK(count(documents, Visibility::empty_tile) == 64 - 16);
   const detail::TilePlan window = plan(sliding_window_mask(65), 512, true);
-  CHECK(count(window, TileTable::full) == 8);  // on the diagonal, where causality does the rest
-  CHECK(count(window, TileTable::empty) == 64 - 15);
+  CHECK(count(window, Visibility::full_tile) == 8);  // on the diagonal, where causality does the rest
+  CHECK(count(window, Visibility::empty_tile) == 64 - 15);
   CHECK(window.bits.size(0) == 1);  // one pattern below it
   CHECK(plan([](At at) { return at.key < 100; }, 512, false).tiles.shape() == Shape{1, 1, 1, 8});
 

@@ -322,7 +322,7 @@ TEST_CASE("A cache, dropout, weights and lse go with a function of scores") {
                v = randn({B, S, H * 8}, float32, g);
   for (const std::int64_t window : {0, 20}) {
     const AttentionOptions o = AttentionOptions().causal().window(window).score(f);
-    const AttentionResult all = multi_head_attention_with_weights(q, k, v, H, o);
+    const AttentionResult all = attend(heads_last(q, H), heads_last(k), heads_last(v), AttentionOptions(o).weights());
     const Heads hq = heads_last(q, H), hk = heads_last(k, H), hv = heads_last(v, H);
     const AttentionResult z = decomposed(hq, hk, hv, AttentionOptions(o).weights());
     check_near("weights", all.weights, z.weights, 1e-5);

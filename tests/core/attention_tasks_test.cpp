@@ -3,7 +3,7 @@
 #include <tuple>
 #include <vector>
 
-#include "attention/tasks.hpp"
+#include "attention/kernel/tasks.hpp"
 #include "support/catch.hpp"
 
 // The tasks of attention's backward pass.

@@ -73,7 +73,7 @@ TEST_CASE("attention by hand: two tokens, unscaled") {
   const Tensor x = tensor({{0., 1.}, {1., 0.}});
   const auto o = AttentionOptions().scale(1.0);
   const Tensor q = tensor({{0., 0.}, {1., 0.}}), v = tensor({{0., 1.}, {2., 2.}});
-  const auto [y, w] = scaled_dot_product_attention_with_weights(q, x, v, o);
+  const auto [y, w] = attend(q, x, v, AttentionOptions(o).weights());
   CHECK(w.shape() == Shape{2, 2});
   CHECK(max_difference(w, tensor({{0.5, 0.5}, {0.26894142, 0.73105858}})) < 1e-7);
   CHECK(max_difference(y, tensor({{1., 1.5}, {1.46211716, 1.73105858}})) < 1e-6);
@@ -82,12 +82,12 @@ TEST_CASE("attention by hand: two tokens, unscaled") {
 TEST_CASE("attention takes input without heads and without a batch") {
   Problem p({1, 1, 3, 4, 5, 2}, float64);
   p.options.mask(p.draw_mask({3, 4}));
-  const AttentionResult four = scaled_dot_product_attention_with_weights(p.q, p.k, p.v, p.options);
+  const AttentionResult four = attend(p.q, p.k, p.v, AttentionOptions(p.options).weights());
   const auto as = [&](const Shape& s) {
     const auto to = [&](const Tensor& x) {
       return reshape(x, s.rank() == 3 ? Shape{1, x.size(2), x.size(3)} : Shape{x.size(2), x.size(3)});
     };
-    return scaled_dot_product_attention_with_weights(to(p.q), to(p.k), to(p.v), p.options);
+    return attend(to(p.q), to(p.k), to(p.v), AttentionOptions(p.options).weights());
   };
   const AttentionResult three = as({0, 0, 0}), two = as({0, 0});
   CHECK(three.output.shape() == Shape{1, 3, 2});
@@ -145,8 +145,7 @@ TEST_CASE("the causal flag, the look-ahead mask and an additive mask agree") {
 
 TEST_CASE("causal with other numbers of queries than keys: the last query sees all keys") {
   const auto weights = [](std::int64_t queries, std::int64_t keys) {
-    return scaled_dot_product_attention_with_weights(zeros({queries, 2}), zeros({keys, 2}), zeros({keys, 1}), causal())
-        .weights;
+    return attend(zeros({queries, 2}), zeros({keys, 2}), zeros({keys, 1}), causal().weights()).weights;
   };
   CHECK(max_difference(weights(2, 4), tensor({{1. / 3, 1. / 3, 1. / 3, 0.}, {0.25, 0.25, 0.25, 0.25}})) < 1e-6);
   CHECK(max_difference(weights(4, 2), tensor({{0., 0.}, {0., 0.}, {1., 0.}, {0.5, 0.5}})) == 0);
@@ -327,7 +326,7 @@ TEST_CASE("dropout of attention") {
   const auto dropped = [&](double p, std::uint64_t seed) {  // v is the identity: the output is the dropped weights
     Generator g(seed);
     const auto o = AttentionOptions().dropout(p).generator(&g);
-    return scaled_dot_product_attention_with_weights(q, k, broadcast_to(v, {1, 2, 50, 50}), o);
+    return attend(q, k, broadcast_to(v, {1, 2, 50, 50}), AttentionOptions(o).weights());
   };
   const auto [y, w] = dropped(0.25, 1);
   SECTION("the weights come before it") { CHECK(max_difference(w, full({1, 2, 40, 50}, 0.02)) < 1e-7); }
@@ -389,7 +388,7 @@ TEST_CASE("attention: an element of the batch and a head do not depend on the ot
     for (const std::int64_t h : {0, 1}) {
       AttentionOptions o = p.options;
       o.mask(p.options.mask()[{b}]);
-      const auto one = scaled_dot_product_attention_with_weights(p.q[{b, h}], p.k[{b, h}], p.v[{b, h}], o);
+      const auto one = attend(p.q[{b, h}], p.k[{b, h}], p.v[{b, h}], AttentionOptions(o).weights());
       CHECK(max_difference(one.output, all.output[{b, h}]) < 1e-6);
       CHECK(max_difference(one.weights, all.weights[{b, h}]) < 1e-6);
     }

@@ -1,4 +1,4 @@
-#include "attention/kernel.hpp"
+#include "attention/kernel/kernel.hpp"
 #include "fit/memory.hpp"
 #include "support/attention_problem.hpp"
 #include "support/tensors.hpp"
@@ -216,7 +216,7 @@ TEST_CASE("weights add up to 1 however few queries there are and however large t
   for (const std::int64_t queries : {1, 7, 8, 33}) {
     manual_seed(2);
     const Tensor q = randn({2, queries, 64}) * 100, k = randn({2, 70, 64}) * 100, v = randn({2, 70, 5});
-    const auto [y, w] = scaled_dot_product_attention_with_weights(q, k, v);
+    const auto [y, w] = attend(q, k, v, AttentionOptions().weights());
     CHECK(allclose(sum(w, -1), ones({2, queries}), 0, 1e-5));
     CHECK(allclose(matmul(w, v), y, 0, 1e-5));
   }

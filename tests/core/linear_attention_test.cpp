@@ -1,9 +1,9 @@
 #include "fit/linear_attention.hpp"
 
-#include "attention/linear_reference.hpp"
 #include "fit/lookup.hpp"
 #include "fit/npz.hpp"
 #include "fit/ops.hpp"
+#include "linear_attention/kernel/reference.hpp"
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
 #include "support/variants.hpp"

@@ -48,7 +48,7 @@ TEST_CASE("heads are offered before and after attention, which stays fused", "[o
   CHECK(attention().grad_fn() == std::string("attention"));
   CHECK(same_bits(packed_self_attention(packed, 2, o), plain));
   CHECK(editor.shapes.size() == 15);
-  const Tensor weights = multi_head_attention_with_weights(q, k, v, 2, o).weights;
+  const Tensor weights = attend(heads_last(q, 2), heads_last(k), heads_last(v), AttentionOptions(o).weights()).weights;
   CHECK(max_difference(softmax(scores), weights) < 1e-12);
   CHECK_FALSE(scores.requires_grad());
 

@@ -36,10 +36,7 @@ static std::vector<OpRow> attention_rows() {
                  scaled_dot_product_attention(zeros({2, 3}), zeros({2, 4}), zeros({2, 3}));
                }),
       OpRow(op, "causal, fewer queries than keys, and more",
-            [](const auto& in) {
-              return output_and_weights(
-                  scaled_dot_product_attention_with_weights(in[0], in[1], in[2], options({}, true)));
-            })
+            [](const auto& in) { return output_and_weights(attend(in[0], in[1], in[2], options({}, true).weights())); })
           .on({{2, 3, 2}, {2, 4, 2}, {2, 4, 3}})
           .on({{4, 2}, {2, 2}, {2, 2}})
           .rounds_weights()
@@ -48,7 +45,7 @@ static std::vector<OpRow> attention_rows() {
             [](const auto& in) {
               AttentionOptions o = options(mask_with_empty_row());
               o.bias(in[3]).temperature(1.5);
-              return output_and_weights(scaled_dot_product_attention_with_weights(in[0], in[1], in[2], o));
+              return output_and_weights(attend(in[0], in[1], in[2], AttentionOptions(o).weights()));
             })
           .on({{2, 2, 3, 2}, {2, 2, 4, 2}, {2, 2, 4, 3}, {3, 4}})
           .on({{2, 3, 2}, {2, 4, 2}, {2, 4, 3}, {2, 1, 4}})
@@ -67,8 +64,8 @@ static std::vector<OpRow> attention_rows() {
       OpRow(op, "with dropout, scaled",
             [](const auto& in) {
               Generator g(5);
-              return output_and_weights(scaled_dot_product_attention_with_weights(
-                  in[0], in[1], in[2], AttentionOptions().dropout(0.4).scale(0.7).generator(&g)));
+              return output_and_weights(
+                  attend(in[0], in[1], in[2], AttentionOptions().dropout(0.4).scale(0.7).generator(&g).weights()));
             })
           .on({{2, 3, 2}, {2, 4, 2}, {2, 4, 3}}),
       OpRow("attend", "with a sink, lse and weights",
@@ -232,8 +229,8 @@ static std::vector<OpRow> attention_rows() {
                }),
       OpRow("multi_head_attention", "causal, with a mask and weights",
             [](const auto& in) {
-              return output_and_weights(multi_head_attention_with_weights(
-                  in[0], in[1], in[2], 2, options(mask_with_empty_row().to(float32), true)));
+              return output_and_weights(attend(heads_last(in[0], 2), heads_last(in[1]), heads_last(in[2]),
+                                               options(mask_with_empty_row().to(float32), true).weights()));
             })
           .on({{2, 3, 4}, {2, 4, 4}, {2, 4, 2}}),
   };

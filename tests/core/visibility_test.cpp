@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "attention/plan.hpp"
+#include "fit/tensor.hpp"
 #include "support/catch.hpp"
 
 // Which query attends to which key, against the rule pair by pair.
@@ -33,28 +34,25 @@ void each_range(const F& f) {
         }
 }
 
-// Calls f(view, [B, H, Sq, Sk] as bool) for a mask of B = H = 2 that is broadcast along some axes, and is all true or
-// all false in places.
+// Calls f(v with a mask, the mask of a pair) for a mask of B = H = 2 that is broadcast along some axes, and is all true
+// or all false in places.
 template <class F>
 void each_mask(const Visibility& v, const F& f) {
   std::mt19937 random(5);
   for (int axes = 0; axes < 8; ++axes)
     for (const unsigned dense : {0u, 50u, 90u, 100u}) {
       const std::int64_t B = axes & 1 ? 2 : 1, H = axes & 2 ? 2 : 1, S = axes & 4 ? v.Sq : 1;
-      const auto data = std::make_unique<bool[]>(static_cast<std::size_t>(B * H * S * v.Sk));
-      for (std::int64_t i = 0; i < B * H * S * v.Sk; ++i) data[static_cast<std::size_t>(i)] = random() % 100 < dense;
+      Tensor pairs = Tensor::empty({B, H, S, v.Sk}, boolean);
+      bool* const data = pairs.fresh<bool>();
+      for (std::int64_t i = 0; i < pairs.numel(); ++i) data[i] = random() % 100 < dense;
+      const detail::TilePlan plan = detail::plan_tiles("test", v, 2, 2, pairs);
       Visibility masked = v;
-      masked.mask = {data.get(), B > 1 ? H * S * v.Sk : 0, H > 1 ? S * v.Sk : 0, S > 1 ? v.Sk : 0};
-      const detail::TilePlan plan = detail::plan_tiles(masked, 2, 2);
-      Visibility planned = v;
-      planned.table = plan.table();
+      plan.apply(masked);
       INFO("mask [" << B << ", " << H << ", " << S << ", Sk], " << dense << " % true");
       const auto mask = [&](std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
-        return data[static_cast<std::size_t>((((B > 1 ? b : 0) * H + (H > 1 ? h : 0)) * S + (S > 1 ? i : 0)) * v.Sk +
-                                             j)];
+        return data[(((B > 1 ? b : 0) * H + (H > 1 ? h : 0)) * S + (S > 1 ? i : 0)) * v.Sk + j];
       };
       f(masked, mask);
-      f(planned, mask);
     }
 }
 
@@ -130,10 +128,10 @@ TEST_CASE("the state of a tile says whether none, some or all of its pairs atten
                                        : count == all ? TileState::full
                                                       : TileState::partial;
             INFO("tile " << i0 << ", " << j0 << " of size " << size << ", head " << b << ", " << h);
-            if (v.tile(b, h, queries, keys) != expected) FAIL("it has " << count << " of " << all << " pairs");
+            if (v.state(b, h, queries, keys) != expected) FAIL("it has " << count << " of " << all << " pairs");
           }
-    CHECK(v.tile(0, 0, {0, 0}, {0, v.Sk}) == TileState::empty);
-    CHECK(v.tile(0, 0, {0, v.Sq}, {1, 1}) == TileState::empty);
+    CHECK(v.state(0, 0, {0, 0}, {0, v.Sk}) == TileState::empty);
+    CHECK(v.state(0, 0, {0, v.Sq}, {1, 1}) == TileState::empty);
   };
   each_range([&](const Visibility& v) {
     check(v, [](auto...) { return true; });
@@ -144,34 +142,34 @@ TEST_CASE("the state of a tile says whether none, some or all of its pairs atten
 TEST_CASE("a table of tiles has the mask's pairs, knows empty and full tiles, and keeps equal tiles once",
           "[attention]") {
   const std::int64_t T = 300, blocks = 5;
-  const auto mask = std::make_unique<bool[]>(static_cast<std::size_t>(T * T));
+  Tensor pairs = Tensor::empty({T, T}, boolean);
+  bool* const mask = pairs.fresh<bool>();
   const auto fill = [&](const auto& attends) {
     for (std::int64_t i = 0; i < T; ++i)
-      for (std::int64_t j = 0; j < T; ++j) mask[static_cast<std::size_t>(i * T + j)] = attends(i, j);
+      for (std::int64_t j = 0; j < T; ++j) mask[i * T + j] = attends(i, j);
   };
   Visibility v;
-  v.Sq = v.Sk = T, v.mask = {mask.get(), 0, 0, T};
+  v.Sq = v.Sk = T;
   const auto planned = [&](const auto& check) {
-    const detail::TilePlan plan = detail::plan_tiles(v, 3, 2);
+    const detail::TilePlan plan = detail::plan_tiles("test", v, 3, 2, pairs);
     Visibility p = v;
-    p.table = plan.table();
+    plan.apply(p);
     std::int64_t most = -1;
     for (std::int64_t i = 0; i < T; ++i)
       for (std::int64_t j = 0; j < T; ++j) {
-        const bool attends = v.attends(0, 0, i, j);
+        const bool attends = mask[i * T + j] && in_range(v, i, j);
         if (p.attends(2, 1, i, j) != attends || (p.row(2, 1, i, j) >> j % 64 & 1) != attends) FAIL(i << ", " << j);
       }
     for (std::int64_t i = 0; i < blocks; ++i)
       for (std::int64_t j = 0; j < blocks; ++j) {
-        most = std::max(most, p.table.tile(2, 1, 64 * i, 64 * j));
+        most = std::max(most, p.tile_of(2, 1, 64 * i, 64 * j));
         check(p, i, j);
       }
     return most + 1;  // kept tiles
   };
   fill([](std::int64_t i, std::int64_t j) { return i / 128 == j / 128; });
   CHECK(planned([](const Visibility& p, std::int64_t i, std::int64_t j) {
-          CHECK(p.table.tile(0, 0, 64 * i, 64 * j) ==
-                (i / 2 == j / 2 ? kernels::TileTable::full : kernels::TileTable::empty));
+          CHECK(p.tile_of(0, 0, 64 * i, 64 * j) == (i / 2 == j / 2 ? Visibility::full_tile : Visibility::empty_tile));
           CHECK(p.skips(0, 0, 64 * i, 64 * j) == (i / 2 != j / 2));
         }) == 0);
   fill([](std::int64_t i, std::int64_t j) { return j % 64 == 3 || i == j; });

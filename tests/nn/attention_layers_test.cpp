@@ -145,7 +145,7 @@ TEST_CASE("CausalSelfAttention: the future has no effect, and a padding mask com
   always.eval();
   layer.eval();
   CHECK(same_bits(always(x, x, x), layer(x)));
-  CHECK(same_bits(layer.multihead_attn(x, x, x, AttentionMasks().causal()), layer(x)));
+  CHECK(same_bits(layer.multihead_attn(x, x, x, AttentionTerms().causal()), layer(x)));
 }
 
 TEST_CASE("CrossAttention takes keys of another length") {
@@ -200,7 +200,7 @@ TEST_CASE("the weights are those of each head, before dropout, and the helper re
   CHECK(w.shape() == Shape{3, 2, 5, 5});
   CHECK(max_difference(sum(w, -1), ones({3, 2, 5})) < 1e-6);
   layer.eval();
-  CHECK(same_bits(layer.forward_with_weights(x).weights, w));
+  CHECK(same_bits(layer(x, nn::return_attention).weights, w));
   const AttentionView view = attention_visualization_helper(w, {"the", "cat", "sat", "on", "mats"});
   CHECK(max_difference(view.attention_matrix, mean(w[{0}], 0)) < 1e-7);
 }
@@ -231,7 +231,7 @@ TEST_CASE("MultiHeadAttention is its heads one by one, side by side") {
   std::vector<Tensor> outputs, weights;
   for (const std::int64_t h : {0, 2, 4}) {
     const auto head = [&](const Tensor& all) { return slice(all, 2, h, h + 2); };
-    const auto r = scaled_dot_product_attention_with_weights(head(q), head(k), head(v));
+    const auto r = attend(head(q), head(k), head(v), AttentionOptions().weights());
     outputs.push_back(r.output);
     weights.push_back(r.weights);
   }
@@ -289,7 +289,7 @@ TEST_CASE("MultiHeadAttention's options") {
   SECTION("an additive bias that is trained") {
     nn::MultiHeadAttention mha(8, 2, o);
     Tensor bias = random({1, 2, 4, 4}).requires_grad_();
-    const Tensor y = mha(x, x, x, AttentionMasks().bias(bias));
+    const Tensor y = mha(x, x, x, AttentionTerms().bias(bias));
     CHECK(max_difference(y, mha(x, x, x)) > 1e-3);
     sum(y * random({2, 4, 8}, 5)).backward();
     CHECK(magnitude(bias.grad()) > 1e-2);
@@ -321,8 +321,7 @@ TEST_CASE("ScaledDotProductAttention, the layer") {
   const Tensor mask = create_padding_mask(tensor({{1, 1, 0, 0, 0}, {1, 1, 1, 1, 1}}));
   CHECK_FALSE(same_bits(layer(q, k, v), layer(q, k, v)));
   layer.eval();
-  const auto expected =
-      scaled_dot_product_attention_with_weights(q, k, v, AttentionOptions().temperature(2).mask(mask));
+  const auto expected = attend(q, k, v, AttentionOptions().temperature(2).mask(mask).weights());
   const auto [y, w] = layer(q, k, v, mask, nn::return_attention);
   CHECK(same_bits(y, expected.output));
   CHECK(same_bits(w, expected.weights));
@@ -427,7 +426,7 @@ TEST_CASE("single heads: bare parameters and Linear compute the same") {
   }
   linear.load_state_dict(state);
   const Tensor x = random({6, 3});
-  const auto [y, w] = bare.forward_with_weights(x);
+  const auto [y, w] = bare(x, nn::return_attention);
   CHECK(y.shape() == Shape{6, 2});
   CHECK(w.shape() == Shape{6, 6});
   // By hand.
@@ -438,7 +437,7 @@ TEST_CASE("single heads: bare parameters and Linear compute the same") {
   CHECK(max_difference(y, matmul(expected, matmul(x, parameter(drawn, "W_value")))) < 1e-6);
   CHECK(same_bits(bare(x), y));
   CHECK(max_difference(linear(x), y) < 1e-6);
-  CHECK(max_difference(linear.forward_with_weights(x).weights, w) < 1e-6);
+  CHECK(max_difference(linear(x, nn::return_attention).weights, w) < 1e-6);
   const Tensor batch = stack({x, x * 2});
   CHECK(max_difference(bare(batch)[{0}], y) < 1e-6);
   CHECK(nn::SingleHeadAttention(3, 2).parameters().size() == 6);  // with biases unless told otherwise
@@ -454,7 +453,7 @@ TEST_CASE("CausalAttention is causal: a changed future leaves earlier outputs as
   const Tensor x = random({2, 6, 3});
   Tensor changed = x.clone();
   changed[{range(), range(3)}] = random({2, 3, 3}, 7);
-  const auto [y, w] = layer.forward_with_weights(x);
+  const auto [y, w] = layer(x, nn::return_attention);
   CHECK(y.shape() == Shape{2, 6, 2});
   CHECK(same_bits(layer(x), y));
   CHECK(same_bits(slice(layer(changed), 1, 0, 3), slice(y, 1, 0, 3)));
@@ -479,7 +478,7 @@ TEST_CASE("CausalAttention drops weights in training alone") {
 TEST_CASE("MultiHeadAttentionWrapper puts its heads side by side") {
   nn::MultiHeadAttentionWrapper layer(3, 2, 6, 0.0, 2);
   Tensor x = random({2, 6, 3}).requires_grad_();
-  const auto [y, w] = layer.forward_with_weights(x);
+  const auto [y, w] = layer(x, nn::return_attention);
   CHECK(y.shape() == Shape{2, 6, 4});
   CHECK(w.shape() == Shape{2, 2, 6, 6});
   CHECK(same_bits(layer(x), y));

@@ -176,7 +176,9 @@ TEST_CASE("a layer of one's own is recorded where it computes attention itself, 
   decoder.eval();
   const nn::AttentionRecorder of_decoder(decoder);
   nn::KVCache cache({{2, 4}}, 1, 6);
-  decoder.forward_next(randn({1, 1, 8}), cache[0], 0, decoder.project_memory(randn({1, 5, 8})), {});
+  nn::AttentionContext next = nn::decoder_context(randn({1, 5, 8}));
+  next.cache = cache.past(0);
+  decoder(randn({1, 1, 8}), next);
   const AttentionRecording recording = of_decoder.recording();
   REQUIRE(recording.records().size() == 2);
   CHECK(recording.records()[0].layer == "self_attn");

@@ -17,8 +17,8 @@ namespace {
 
 // Attention with separate projections, and keys that are normalised.
 struct Attention final : nn::SequenceLayer {
-  Tensor forward(const Tensor& x, const nn::SequenceContext& context) const override {
-    return out(attend(heads_last(q(x), 2), heads_last(tanh(k(x))), heads_last(v(x)), context.options()).output);
+  Tensor forward(const Tensor& x, const nn::AttentionContext& context) const override {
+    return out(context.attend(heads_last(q(x), 2), heads_last(tanh(k(x))), heads_last(v(x))));
   }
   nn::KVCache::LayerShape cache_shape() const override { return {1, 4}; }
   FIT_FIELDS(q, k, v, out)
@@ -35,7 +35,7 @@ struct Gated final : nn::UnaryLayer {
 
 // Attention and feed-forward side by side.
 struct ParallelBlock final : nn::SequenceLayer {
-  Tensor forward(const Tensor& x, const nn::SequenceContext& context) const override {
+  Tensor forward(const Tensor& x, const nn::AttentionContext& context) const override {
     const Tensor y = norm(x);
     return x + attn(y, context) + mlp(y);
   }
@@ -165,21 +165,10 @@ namespace {
 
 // Attention of one head, with the keys as values.
 struct KeyAttention final : nn::AttentionLayer {
-  Tensor forward(const Tensor& query, const Tensor& key, const Tensor&, const AttentionMasks& masks) const override {
+  Tensor forward(const Tensor& query, const Tensor& key, const Tensor&,
+                 const nn::AttentionContext& context) const override {
     const Tensor k = project(key);
-    return attend(heads_last(query, 1), heads_last(k), heads_last(k), AttentionOptions(masks)).output;
-  }
-  AttentionResult forward_with_weights(const Tensor& query, const Tensor& key, const Tensor&,
-                                       const AttentionMasks& masks) const override {
-    const Tensor k = project(key);
-    return attend(heads_last(query, 1), heads_last(k), heads_last(k), AttentionOptions(masks).weights(true));
-  }
-  Tensor forward_next(const Tensor& x, nn::KVCache::Layer& kept, std::int64_t length,
-                      const AttentionMasks& masks) const override {
-    const Tensor k = project(x);
-    const AttentionCache cache{kept.keys, kept.values, length};
-    const AttentionOptions o = AttentionOptions(masks).causal(true).cache(&cache);
-    return attend(heads_last(x, 1), heads_last(k), heads_last(k), o).output;
+    return context.attend(heads_last(query, 1), heads_last(k), heads_last(k));
   }
   nn::KVCache::LayerShape cache_shape() const override { return {1, 8}; }
   FIT_FIELDS(project)
@@ -188,8 +177,8 @@ struct KeyAttention final : nn::AttentionLayer {
 };
 
 // An encoder layer that has no attention.
-struct Pointwise final : nn::EncoderLayer {
-  Tensor forward(const Tensor& x, const AttentionMasks&) const override { return x + mlp(x); }
+struct Pointwise final : nn::SequenceLayer {
+  Tensor forward(const Tensor& x, const nn::AttentionContext&) const override { return x + mlp(x); }
   FIT_FIELDS(mlp)
 
   Gated mlp;
@@ -199,12 +188,12 @@ struct Pointwise final : nn::EncoderLayer {
 
 TEST_CASE("an encoder and a decoder of layers that are handed in", "[transformer]") {
   manual_seed(6);
-  nn::ModuleList<nn::EncoderLayer> encoder_layers;
+  nn::ModuleList<nn::SequenceLayer> encoder_layers;
   encoder_layers.add(nn::TransformerEncoderLayer(KeyAttention(), nn::RMSNorm(8), Gated(), nn::RMSNorm(8),
                                                  nn::TransformerLayerOptions().dropout(0).norm_first()));
   encoder_layers.add(Pointwise());
   nn::TransformerEncoder encoder(std::move(encoder_layers), std::make_shared<nn::RMSNorm>(8));
-  nn::ModuleList<nn::DecoderLayer> decoder_layers;
+  nn::ModuleList<nn::SequenceLayer> decoder_layers;
   decoder_layers.add(nn::TransformerDecoderLayer(KeyAttention(), nn::LayerNorm(8), KeyAttention(), nn::LayerNorm(8),
                                                  Gated(), nn::LayerNorm(8), nn::TransformerLayerOptions().dropout(0)));
   decoder_layers.add(nn::TransformerDecoderLayer(nn::MultiHeadAttention(8, 2, 0.0), nn::LayerNorm(8), KeyAttention(),
@@ -216,19 +205,21 @@ TEST_CASE("an encoder and a decoder of layers that are handed in", "[transformer
 
   const Tensor source = randn({2, 5, 8}, float64), target = randn({2, 4, 8}, float64);
   const Tensor mask = create_padding_mask(tensor({{1, 2, 3, 0, 0}, {1, 2, 3, 4, 5}}));
-  const Tensor memory = encoder.forward_unpadded(source, mask);
+  const Tensor memory = encoder(source, nn::without_padding(mask, source));
   CHECK(max_difference(memory[{1}], encoder(source, mask)[{1}]) < 1e-12);
   CHECK(sum(abs(memory[{0, range(3, 5)}])).item() == 0);
   nn::TransformerWeights of_encoder;
-  CHECK(same_bits(encoder.forward(source, mask, &of_encoder), encoder(source, mask)));
+  nn::AttentionContext context(mask);
+  context.weights = &of_encoder.self;
+  CHECK(same_bits(encoder(source, context), encoder(source, mask)));
   CHECK(of_encoder.self[0].shape() == Shape{2, 1, 5, 5});
   CHECK_FALSE(of_encoder.self[1].defined());  // it attends to nothing
 
-  const Tensor all = decoder(target, memory, nn::DecoderMasks().memory(mask));
+  const Tensor all = decoder(target, memory, nn::DecoderTerms().memory(mask));
   nn::DecoderCache cache = decoder.make_cache(memory, mask, 4);
   CHECK(cache.self[1].keys.shape() == Shape{2, 2, 4, 4});
   std::vector<Tensor> steps;
-  for (std::int64_t t = 0; t < 4; ++t) steps.push_back(decoder.forward_next(slice(target, 1, t, t + 1), cache));
+  for (std::int64_t t = 0; t < 4; ++t) steps.push_back(decoder(slice(target, 1, t, t + 1), cache));
   CHECK(max_difference(cat(steps, 1), all) < 1e-12);
 
   const auto copy = nn::clone(decoder);

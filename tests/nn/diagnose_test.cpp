@@ -129,7 +129,7 @@ TEST_CASE("a query that a mask leaves one key has no choice", "[diagnose]") {
   nn::MultiHeadAttention attention(8, 2);
   const Tensor x = randn({1, 3, 8}), mask = tensor({{true, false, false}, {true, true, false}, {true, true, true}});
   const nn::Diagnosis d =
-      nn::diagnose(attention, [&] { return mean(square(attention(x, x, x, AttentionMasks().mask(mask)))); });
+      nn::diagnose(attention, [&] { return mean(square(attention(x, x, x, AttentionTerms().mask(mask)))); });
   REQUIRE(d.activations.size() == 1);
   CHECK(d.activations[0].count == 4);  // two queries in two heads
 }

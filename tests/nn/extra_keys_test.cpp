@@ -31,7 +31,7 @@ TEST_CASE("attention to further keys agrees with PyTorch", "[golden]") {
     const nn::NameMap map = nn::torch_names(attention);
     nn::load_weights(attention, under(golden, "state/"), map);
     Tensor query = at(golden, "query").clone().requires_grad_(), memory = at(golden, "memory").clone().requires_grad_();
-    AttentionMasks masks(combine_masks(at(all, "attention/padding").unsqueeze(1), at(all, "attention/mask")));
+    AttentionTerms masks(combine_masks(at(all, "attention/padding").unsqueeze(1), at(all, "attention/mask")));
     const auto [output, weights] = attention(query, memory, memory, masks, nn::return_attention);
     CHECK(max_difference(output.detach(), at(golden, "output")) < 1e-13);
     CHECK(max_difference(weights.detach(), at(golden, "weights")) < 1e-13);
@@ -45,7 +45,7 @@ TEST_CASE("attention to further keys agrees with PyTorch", "[golden]") {
       CHECK(max_difference(p.grad(), at(theirs, of)) < 1e-12);
     }
     // Causality by the option, and a mask of numbers, are the same.
-    auto causal = AttentionMasks(at(all, "attention/padding").unsqueeze(1).to(float64)).causal();
+    auto causal = AttentionTerms(at(all, "attention/padding").unsqueeze(1).to(float64)).causal();
     CHECK(same_bits(attention(query, memory, memory, causal).detach(), output.detach()));
     causal.window(5);
     CHECK(same_bits(attention(query, memory, memory, causal).detach(), output.detach()));
@@ -63,12 +63,14 @@ TEST_CASE("a query that sees no other key attends to the further ones") {
   CHECK(weights.shape() == Shape{1, 2, 3, 5});
   CHECK(max(abs(weights[{ellipsis, range(0, 3)}])).item() == 0);
   CHECK(max_difference(sum(weights, -1).detach(), ones({1, 2, 3})) < 1e-6);
-  const auto alibi = AttentionMasks().alibi(ones({2}));
+  const auto alibi = AttentionTerms().alibi(ones({2}));
   CHECK_THROWS_WITH(attention(x, x, x, alibi), Contains("alibi is given, and add_bias_kv or add_zero_attn is on"));
-  const auto score = AttentionMasks().score([](Score s, At at) { return s + where(at.query == at.key, 100., 0.); });
+  const auto score = AttentionTerms().score([](Score s, At at) { return s + where(at.query == at.key, 100., 0.); });
   CHECK_THROWS_WITH(attention(x, x, x, score), Contains("score is given, and add_bias_kv or add_zero_attn is on"));
   nn::KVCache cache({{2, 2}}, 1, 3);
-  CHECK_THROWS_WITH(attention.forward_next(x, cache[0], 0), Contains("a cache has no place for such keys"));
+  nn::AttentionContext next;
+  next.cache = cache.past(0);
+  CHECK_THROWS_WITH(attention(x, x, x, next), Contains("a cache has no place for such keys"));
   CHECK_THAT(attention.str(), Contains("add_bias_kv=true, add_zero_attn=true"));
 }
 

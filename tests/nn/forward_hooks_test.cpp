@@ -84,7 +84,7 @@ TEST_CASE("attention with weights, a call within a call, and an observer have on
   const auto half = nn::register_forward_hook(attention, [](const nn::Layer&, const Tensor& y) { return y / 2; });
   const Tensor x = rand({1, 3, 8});
   const Tensor y = attention.forward(x, x, x);
-  const AttentionResult r = attention.forward_with_weights(x, x, x);
+  const AttentionResult r = attention(x, x, x, nn::return_attention);
   CHECK(calls == 2);
   CHECK(same_bits(y, r.output));
   Within within;

@@ -86,8 +86,8 @@ void check_multihead(const std::string& name, nn::MultiHeadAttentionOptions opti
     else if (golden.has("attn_mask") && as_mask)
       hidden = mask_from_torch(golden("attn_mask"), TorchMask::multihead, heads);
 
-    const auto masks = AttentionMasks(hidden.mask).bias(hidden.bias);
-    const auto [y, weights] = layer.forward_with_weights(query, key, value, masks);
+    const auto masks = AttentionTerms(hidden.mask).bias(hidden.bias);
+    const auto [y, weights] = layer(query, key, value, masks, nn::return_attention);
     check_close("y", y, golden("y"), dtype);
     check_close("weights", weights, golden("weights"), dtype);
     CHECK(same_bits(layer(query, key, value, masks), y));

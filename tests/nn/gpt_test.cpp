@@ -219,7 +219,7 @@ TEST_CASE("each option of a GPT is its formula", "[gpt]") {
     gpt.to(float64);
     auto& a = gpt.layer<nn::GPTAttention>("h.1.attn");
     nn::init::normal_(a.value_embedding->weight);
-    nn::SequenceContext context;
+    nn::AttentionContext context;
     context.ids = ids;
     const Tensor joint = a.qkv(x), more = index_select(a.value_embedding->weight, 0, ids.flatten()).unsqueeze(0);
     const Tensor y = multi_head_attention(slice(joint, 2, 0, 16), slice(joint, 2, 16, 24),

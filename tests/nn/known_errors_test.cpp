@@ -100,8 +100,8 @@ TEST_CASE("libtorch#80494: a mask reaches the weights that are returned", "[know
   nn::MultiHeadAttention attention(8, 2, 0.0);
   const Tensor x = rand({2, 4, 8});
   const auto masks =
-      AttentionMasks().mask(tensor({{true, true, false, true}, {true, false, false, false}}).unsqueeze(1));
-  const AttentionResult r = attention.forward_with_weights(x, x, x, masks);
+      AttentionTerms().mask(tensor({{true, true, false, true}, {true, false, false, false}}).unsqueeze(1));
+  const AttentionResult r = attention(x, x, x, masks, nn::return_attention);
   for (std::int64_t h = 0; h < 2; ++h)
     for (std::int64_t i = 0; i < 4; ++i) {
       CHECK(r.weights[{0, h, i, 2}].item() == 0);
@@ -121,11 +121,11 @@ TEST_CASE("pytorch#160064: where all keys of all heads are hidden, all that a la
           "[known]") {
   nn::MultiHeadAttention attention(8, 2, 0.0);
   const Tensor x = rand({2, 3, 8});
-  const auto masks = AttentionMasks().mask(zeros({2, 1, 3}, boolean));
+  const auto masks = AttentionTerms().mask(zeros({2, 1, 3}, boolean));
   for (const bool weights : {false, true}) {
     attention.zero_grad();
     const Tensor y =
-        weights ? attention.forward_with_weights(x, x, x, masks).output : attention.forward(x, x, x, masks);
+        weights ? attention(x, x, x, masks, nn::return_attention).output : attention.forward(x, x, x, masks);
     sum(y).backward();
     for (const auto& [name, p] : attention.named_parameters()) {
       INFO(name);

@@ -135,8 +135,18 @@ TEST_CASE("a causal attention layer goes on with a cache", "[cache]") {
   const Tensor x = randn({2, 5, 8}, float64),
                mask = tensor({{{false, true, true, true, true}}, {{true, true, true, true, true}}});
   nn::KVCache cache({{2, 4}}, 2, 5, float64);
-  const Tensor first = layer.forward_next(slice(x, 1, 0, 3), cache[0], 0, slice(mask, 2, 0, 3));
-  const Tensor rest = layer.forward_next(slice(x, 1, 3, 5), cache[0], 3, mask);
+  const auto next = [&](std::int64_t begin, std::int64_t end) {
+    nn::AttentionContext context(slice(mask, 2, 0, end));
+    context.cache = cache.past(0);
+    const Tensor y = layer(slice(x, 1, begin, end), context);
+    cache.advance(end - begin);
+    return y;
+  };
+  const Tensor first = next(0, 3), rest = next(3, 5);
+  CHECK_FALSE(rest.requires_grad());
+  const nn::KVCache& read = cache;
+  CHECK(read[0].keys.raw() == cache[0].keys.raw());
+  CHECK_THROWS_WITH(read[1], Catch::Contains("there is no layer 1: there are 1"));
   CHECK(max_difference(cat({first, rest}, 1), layer(x, mask)) < 1e-13);
 }
 
@@ -191,7 +201,7 @@ TEST_CASE("attention with a cache gives weights, too, of all keys, and the same 
       const AttentionCache cache{keys, values, length};
       const Tensor next = slice(qkv, 1, length, length + S);
       const auto [nq, nk, nv] = packed_heads(next, 4, 1);
-      const AttentionResult r = attend(nq, nk, nv, AttentionOptions(o).weights().cache(&cache));
+      const AttentionResult r = attend(nq, nk, nv, AttentionOptions(o).weights().cache(cache));
       CHECK(r.weights.shape() == Shape{2, 4, S, length + S});
       CHECK(max_difference(r.weights, slice(slice(all.weights, 2, length, length + S), 3, 0, length + S)) < 1e-14);
       CHECK(max_difference(r.output, slice(all.output, 1, length, length + S)) < 1e-14);

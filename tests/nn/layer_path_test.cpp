@@ -119,11 +119,11 @@ TEST_CASE("every kind of layer of the library takes part") {
   nn::DecoderCache cache = model.make_cache(ids);
   CHECK(told([&] { model.decode(tensor({{1}}), cache); }) == "decoder.layers.1.cross_attn.w_o");
   CHECK(told([&] { model.decoder(x, x); }) == "layers.1.cross_attn.w_o");
-  CHECK(told([&] { model.decoder.layers[1](x, x); }) == "cross_attn.w_o");
+  CHECK(told([&] { model.decoder.layers[1](x, nn::decoder_context(x)); }) == "cross_attn.w_o");
   model.encoder.layer<nn::LayerNorm>("layers.2.norm2") = nn::LayerNorm(5);
   CHECK(told([&] { model(ids, ids); }) == "encoder.layers.2.norm2");
   CHECK(told([&] { model.encoder(x); }) == "layers.2.norm2");
-  CHECK(told([&] { model.encoder.layers[2].forward_with_weights(x); }) == "norm2");
+  CHECK(told([&] { model.encoder.layers[2](x, nn::return_attention); }) == "norm2");
   CHECK(told([&] { model.encoder.layers[0](zeros({2, 8})); }) == "self_attn");
   model.encoder.layer<nn::Linear>("layers.1.mlp.proj") = misfit();
   CHECK(told([&] { model.encoder.layer<nn::FeedForward>("layers.1.mlp")(x); }) == "proj");
@@ -153,11 +153,11 @@ TEST_CASE("every kind of layer of the library takes part") {
   CHECK(told([&] { cross(x, x); }) == "multihead_attn.w_o");
   CHECK(told([&] { causal(x); }) == "multihead_attn.w_o");
   nn::DecoderCache rows = model.decoder.make_cache(x, {}, 4);
-  CHECK(told([&] { model.decoder.forward_next(zeros({1, 1, 8}), rows); }) == "layers.1.cross_attn.w_o");
+  CHECK(told([&] { model.decoder(zeros({1, 1, 8}), rows); }) == "layers.1.cross_attn.w_o");
   CHECK(rows.self.length() == 0);
   nn::SingleHeadAttention single(8, 4);
   single.W_key = misfit();
-  CHECK(told([&] { single.forward_with_weights(x); }) == "W_key");
+  CHECK(told([&] { single(x, nn::return_attention); }) == "W_key");
 }
 
 TEST_CASE("an Error keeps its type and its way through a copy, and is told anew by another model") {

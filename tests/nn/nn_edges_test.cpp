@@ -281,35 +281,33 @@ TEST_CASE("a copy() with other members is refused by clone()", "[edges]") {
 
 TEST_CASE("layers of one's own that define no part of decoding say so", "[edges]") {
   struct Mean final : nn::AttentionLayer {
-    Tensor forward(const Tensor& query, const Tensor&, const Tensor& value, const AttentionMasks&) const override {
+    Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value,
+                   const nn::AttentionContext& context) const override {
+      if (context.weights) context.weights->push_back(full({1, 1, query.size(1), key.size(1)}, 1.));
       return broadcast_to(mean(value, 1, keepdims) * scale.value(), query.shape());
-    }
-    AttentionResult forward_with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
-                                         const AttentionMasks& masks) const override {
-      return {forward(query, key, value, masks), full({1, 1, query.size(1), key.size(1)}, 1.)};
     }
     FIT_FIELDS_ONLY(scale)
     nn::Parameter scale{ones({1})};
   } attention;
-  struct Plain final : nn::DecoderLayer {
-    Tensor forward(const Tensor& x, const Tensor& memory, const nn::DecoderMasks&,
-                   nn::TransformerWeights*) const override {
-      return x + mean(memory, 1, keepdims) * scale.value();
-    }
-    FIT_FIELDS_ONLY(scale)
-    nn::Parameter scale{ones({1})};
-  } decoder;
   const Tensor x = randn({1, 3, 4}), memory = randn({1, 5, 4});
   CHECK(max_difference(attention(x, memory, memory), broadcast_to(mean(memory, 1, keepdims), x.shape())) == 0);
   CHECK(attention(x, memory, memory, nn::return_attention).weights.shape() == Shape{1, 1, 3, 5});
-  CHECK(same_bits(attention.project_memory(memory).values, memory));
-  CHECK(same_bits(attention.forward_projected(x, attention.project_memory(memory)), attention(x, memory, memory)));
-  CHECK(same_bits(decoder.project_memory(memory).keys, memory));
-  nn::KVCache cache({attention.cache_shape(), decoder.cache_shape()}, 1, 3);
-  CHECK_THROWS_WITH(attention.forward_next(x, cache[0], 0),
-                    "[Mean] it has no forward_next(): decoding with a cache needs it");
-  CHECK_THROWS_WITH(decoder.forward_next(x, cache[1], 0, decoder.project_memory(memory), {}),
-                    "[Plain] it has no forward_next(): decoding with a cache needs it");
+  nn::KVCache::Layer projected;  // a layer that projects nothing keeps nothing
+  nn::AttentionContext context;
+  context.projected = &projected;
+  CHECK(same_bits(attention(x, memory, memory, context), attention(x, memory, memory)));
+  CHECK_FALSE(projected.keys.defined());
+  nn::KVCache cache({attention.cache_shape()}, 1, 3);
+  context.cache = cache.past(0);
+  CHECK_THROWS_WITH(attention(x, x, x, context),
+                    "[Mean] the call has a cache, and cache_shape() is empty: decoding with a cache needs it");
+  // A layer that knows nothing of sequences without padding gets them with padding.
+  const Tensor mask = create_padding_mask(tensor({{1, 2, 0}})), one = randn({1, 3, 4});
+  const nn::AttentionContext padded = nn::without_padding(mask, one);
+  const Tensor rows = padded.padding->remove(one);
+  const Tensor y = static_cast<const nn::AttentionLayer&>(attention)(rows, rows, rows, padded);
+  CHECK(same_bits(y, padded.padding->remove(attention(padded.padding->restore(rows), padded.padding->restore(rows),
+                                                      padded.padding->restore(rows)))));
 }
 
 TEST_CASE("attention of one and of two sequences returns its weights", "[edges]") {

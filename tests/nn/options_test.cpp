@@ -54,10 +54,10 @@ TEST_CASE("a chain of derived options goes on with their own", "[option]") {
 
 TEST_CASE("shorthands for options mean what they stand for", "[option]") {
   const Tensor mask = tensor({{true, false}});
-  const auto masks = [](const AttentionMasks& m) { return m; };
+  const auto masks = [](const AttentionTerms& m) { return m; };
   CHECK(masks(mask).mask().raw() == mask.raw());
   CHECK(AttentionOptions(masks(mask)).causal().mask().raw() == mask.raw());
-  CHECK(nn::DecoderMasks().memory(mask).memory().mask().raw() == mask.raw());
+  CHECK(nn::DecoderTerms().memory(mask).memory().mask().raw() == mask.raw());
   nn::Linear net(2, 1);
   CHECK(optim::AdamW(net.named_parameters(), 0.25).options().lr() == 0.25);
   CHECK(optim::SGD(net.named_parameters(), 0.5, 0.75).options().momentum() == 0.75);

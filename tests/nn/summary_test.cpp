@@ -69,11 +69,11 @@ TEST_CASE("activations are what the graph keeps, each buffer once") {
 
 TEST_CASE("attention counts the pairs that causality and the window leave") {
   const std::int64_t B = 2, H = 4, S = 6, d = 32;
-  const auto flops = [&](const nn::SelfAttention& a, const AttentionMasks& masks) {
+  const auto flops = [&](const nn::SelfAttention& a, const AttentionTerms& masks) {
     return nn::summary(a, randn({B, S, d}), masks).layer("multihead_attn.attention").flops;
   };
   nn::SelfAttention a(d, H, 0.0);
-  AttentionMasks masks;
+  AttentionTerms masks;
   CHECK(flops(a, masks) == 4 * B * S * S * d);
   masks.mask(ones({1, S}, boolean));
   CHECK(flops(a, masks) == 4 * B * S * S * d);

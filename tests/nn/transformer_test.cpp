@@ -74,6 +74,12 @@ void check_layer(const std::string& name, bool decoder, const Call& call) {
   }
 }
 
+nn::AttentionContext with(const AttentionTerms& terms, nn::TransformerWeights* weights) {
+  nn::AttentionContext c(terms);
+  c.weights = &weights->self;
+  return c;
+}
+
 }  // namespace
 
 TEST_CASE("transformer layers agree with PyTorch's", "[golden][transformer]") {
@@ -83,7 +89,7 @@ TEST_CASE("transformer layers agree with PyTorch's", "[golden][transformer]") {
         "encoder_" + form, false, [&](const auto& layer, const Tensor& x, auto&) { return layer(x, padding); });
     check_layer<nn::TransformerDecoderLayer>("decoder_" + form, true,
                                              [&](const auto& layer, const Tensor& x, const Tensor& memory) {
-                                               return layer(x, memory, nn::DecoderMasks().memory(padding));
+                                               return layer(x, memory, nn::DecoderTerms().memory(padding));
                                              });
   }
 }
@@ -128,7 +134,7 @@ TEST_CASE("asking for the weights of each layer changes nothing", "[transformer]
     CHECK(weights.self[0][{1, 2, 0, 1}].item() == 0);   // causal
     CHECK(max_difference(sum(weights.cross[1], -1), ones({2, 4, 3})) < 1e-5);
     const Tensor x = randn({2, 4, 12});
-    CHECK(same_bits(model.encoder.forward(x, mask, &encoder_weights), model.encoder(x, mask)));
+    CHECK(same_bits(model.encoder(x, with(mask, &encoder_weights)), model.encoder(x, mask)));
     CHECK(encoder_weights.self.size() == 2);
   }
 }
@@ -153,7 +159,7 @@ TEST_CASE("a Transformer starts as documented, and draws each of its matrices on
                     model.decoder.layer<nn::Linear>("layers.1.mlp.fc").weight.detach()));
 
     CHECK(std(model.source_embedding.weight.detach()).item() == Approx(1 / std::sqrt(128.)).epsilon(0.1));
-    nn::DecoderLayer& layer = model.decoder.layers[0];
+    nn::SequenceLayer& layer = model.decoder.layers[0];
     const auto value = [&](const char* name) { return layer.parameter(name).detach(); };
     CHECK(std(value("mlp.fc.weight")).item() == Approx(std::sqrt(2. / (128 + 512))).epsilon(0.05));
     CHECK(std(value("cross_attn.w_k.weight")).item() == Approx(std::sqrt(2. / (128 + 128))).epsilon(0.05));
@@ -170,20 +176,20 @@ TEST_CASE("an encoder passes mask, bias and causality on to its layers", "[trans
     const nn::TransformerEncoder encoder(small(first), 2);
     const Tensor x = randn({2, 4, 12}), bias = randn({2, 4, 4, 4});
     const Tensor mask = tensor({{{true, true, true, true}}, {{true, true, true, false}}});
-    const auto all = AttentionMasks(mask).bias(bias).causal();
+    const auto all = AttentionTerms(mask).bias(bias).causal();
     Tensor by_layer = x;
-    for (const nn::EncoderLayer& layer : encoder.layers) by_layer = layer.forward(by_layer, all);
+    for (const nn::SequenceLayer& layer : encoder.layers) by_layer = layer.forward(by_layer, all);
     if (encoder.norm) by_layer = (*encoder.norm)(by_layer);
     const Tensor y = encoder.forward(x, all);
     CHECK(same_bits(y, by_layer));
-    AttentionMasks no_mask = all, no_bias = all, not_causal = all, causal;
+    AttentionTerms no_mask = all, no_bias = all, not_causal = all, causal;
     no_mask.mask({}), no_bias.bias({});
     not_causal.causal(false);
     causal.causal(true);
-    for (const AttentionMasks& less : {no_mask, no_bias, not_causal})  // each of the three counts
+    for (const AttentionTerms& less : {no_mask, no_bias, not_causal})  // each of the three counts
       CHECK(max_difference(encoder.forward(x, less), y) > 1e-4);
     nn::TransformerWeights weights;
-    CHECK(same_bits(encoder.forward(x, all, &weights), y));
+    CHECK(same_bits(encoder(x, with(all, &weights)), y));
     CHECK(sum(triu(weights.self[1].detach(), 1)).item() == 0);
     Tensor changed = x.clone();
     changed[{range(), 3}] = randn({12});
@@ -232,12 +238,12 @@ TEST_CASE("a Transformer is embeddings with positions, two stacks and a head", "
       return index_select(table.weight, 0, ids.flatten()).reshape({2, ids.size(1), 12}) * std::sqrt(12.) + places;
     };
     Tensor memory = embedded(model.source_embedding, source);
-    for (const nn::EncoderLayer& layer : model.encoder.layers) memory = layer(memory, mask);
+    for (const nn::SequenceLayer& layer : model.encoder.layers) memory = layer(memory, mask);
     if (first) memory = (*model.encoder.norm)(memory);
     CHECK((model.encoder.norm != nullptr) == first);
-    const auto masks = nn::DecoderMasks().memory(mask);
+    const auto masks = nn::DecoderTerms().memory(mask);
     Tensor y = embedded(model.target_embedding, target);
-    for (const nn::DecoderLayer& layer : model.decoder.layers) y = layer(y, memory, masks);
+    for (const nn::SequenceLayer& layer : model.decoder.layers) y = layer(y, nn::decoder_context(memory, masks));
     if (first) y = (*model.decoder.norm)(y);
     CHECK(max_difference(model(source, target, mask), matmul(y, transpose(model.target_embedding.weight))) < 1e-12);
   }
@@ -248,7 +254,7 @@ TEST_CASE("a decoder layer honours all of its masks", "[transformer]") {
   const nn::TransformerDecoderLayer layer(small());
   Tensor x = randn({1, 4, 12}), memory = randn({1, 3, 12});
   auto masks =
-      nn::DecoderMasks().causal(false).self(tensor({{true, false, true, true}})).memory(tensor({{true, true, false}}));
+      nn::DecoderTerms().causal(false).self(tensor({{true, false, true, true}})).memory(tensor({{true, true, false}}));
   const auto first = [&] { return layer(x, memory, masks)[{0, 0}].detach(); };
   const Tensor before = first();
   x[{0, 1}] = randn({12});
@@ -279,6 +285,9 @@ TEST_CASE("decoding with a cache gives what the whole gives", "[transformer][cac
     const Tensor b = model.decode(slice(swapped, 1, 2, 3), cache), c = model.decode(slice(swapped, 1, 3, 5), cache);
     CHECK(max_difference(cat({a, flip(cat({b, c}, 1), 0)}, 1), whole) < 1e-12);
     CHECK_FALSE(b.requires_grad());
+    nn::DecoderCache early = model.make_cache(source, mask);  // rows are chosen before the memory is projected
+    early.select({1, 0});
+    CHECK(max_difference(flip(model.decode(flip(target, 0), early), 0), whole) < 1e-12);
     CHECK_THROWS_WITH(model.decode(zeros({2, 4}, int64), cache), Catch::Contains("at most max_length, 8"));
   }
 }
@@ -288,7 +297,7 @@ TEST_CASE("attention to a memory is the same with a cache, whatever its options"
   for (const auto& cross : {options().add_bias_kv(true), options().add_zero_attn(true), options().causal(true),
                             options().causal(true).add_bias_kv(true).add_zero_attn(true)}) {
     manual_seed(3);
-    nn::ModuleList<nn::DecoderLayer> layers;
+    nn::ModuleList<nn::SequenceLayer> layers;
     layers.add(nn::TransformerDecoderLayer(
         nn::MultiHeadAttention(12, 4, options()), nn::LayerNorm(12), nn::MultiHeadAttention(12, 4, cross),
         nn::LayerNorm(12), nn::FeedForward(12, 20), nn::LayerNorm(12), nn::TransformerLayerOptions().dropout(0)));
@@ -299,8 +308,8 @@ TEST_CASE("attention to a memory is the same with a cache, whatever its options"
     nn::DecoderCache cache = decoder.make_cache(memory, mask, 4);
     for (const auto& [begin, end] : {std::pair(0, 2), std::pair(2, 3), std::pair(3, 4)}) {
       // Causality is aligned with the last query: so the whole ends where the part ends.
-      const Tensor whole = decoder(slice(x, 1, 0, end), memory, nn::DecoderMasks().memory(mask));
-      const Tensor part = decoder.forward_next(slice(x, 1, begin, end), cache);
+      const Tensor whole = decoder(slice(x, 1, 0, end), memory, nn::DecoderTerms().memory(mask));
+      const Tensor part = decoder(slice(x, 1, begin, end), cache);
       CHECK(max_difference(part, slice(whole, 1, begin, end)) < 1e-12);
     }
   }

@@ -28,7 +28,7 @@ TEST_CASE("a batch without its padding is what it was, with gradients", "[transf
       Tensor x = randn({4, 5, 12}, float64).requires_grad_(true);
       const Tensor w = randn({4, 5, 12}, float64);
       const auto loss = [&](const Tensor& y) { return sum(where(visible, y, 0) * w); };
-      const Tensor y = encoder.forward(x, mask), without = encoder.forward_unpadded(x, mask);
+      const Tensor y = encoder.forward(x, mask), without = encoder(x, nn::without_padding(mask, x));
       CHECK(max_difference(where(visible, y, 0), without) < 1e-12);
       CHECK(sum(abs(where(visible, 0, without))).item() == 0);
       loss(y).backward();
@@ -65,8 +65,9 @@ TEST_CASE("padding is left out where the mask is of padding alone", "[unpadding]
   CHECK(same_bits(padding.zero_padding(padding.restore(rows)), where(mask.reshape({4, 5, 1}), x, 0)));
   // What forward() refuses is refused.
   const nn::TransformerEncoder encoder(layer_options(false), 1);
-  CHECK_THROWS_WITH(encoder.forward_unpadded(randn({4, 6, 12}), mask), Catch::Contains("mask"));
-  CHECK_THROWS_AS(encoder.forward_unpadded(randn({4, 5, 8}), mask), Error);
+  const Tensor longer = randn({4, 6, 12}), thinner = randn({4, 5, 8});
+  CHECK_THROWS_WITH(encoder(longer, nn::without_padding(mask, longer)), Catch::Contains("mask"));
+  CHECK_THROWS_AS(encoder(thinner, nn::without_padding(mask, thinner)), Error);
 }
 
 TEST_CASE("a batch of padding alone gives 0", "[transformer][unpadding]") {
@@ -79,7 +80,7 @@ TEST_CASE("a batch of padding alone gives 0", "[transformer][unpadding]") {
   }
   nn::TransformerEncoder encoder(layer_options(true), 2);
   Tensor x = randn({2, 3, 12}).requires_grad_(true);
-  const Tensor y = encoder.forward_unpadded(x, mask);
+  const Tensor y = encoder(x, nn::without_padding(mask, x));
   CHECK(equal(y, zeros({2, 3, 12})));
   sum(y).backward();
   CHECK(equal(x.grad(), zeros({2, 3, 12})));

@@ -116,9 +116,11 @@ TEST_CASE("layers with PyTorch's names agree with PyTorch's", "[golden][weights]
     o.activation(first ? nn::Activation::relu : nn::Activation::gelu);
     nn::TransformerEncoder encoder(o, 2);
     check_model(first ? "encoder_first" : "encoder", encoder, nn::torch_names(encoder), [&](const In& in) {
-      const auto masks = AttentionMasks(in("mask")).bias(in("bias"));
+      const auto masks = AttentionTerms(in("mask")).bias(in("bias"));
       nn::TransformerWeights weights;
-      const Tensor y = encoder.forward(in("x"), masks, &weights);
+      nn::AttentionContext context(masks);
+      context.weights = &weights.self;
+      const Tensor y = encoder(in("x"), context);
       return Result{y, weights.self};
     });
   }
@@ -128,7 +130,7 @@ TEST_CASE("layers with PyTorch's names agree with PyTorch's", "[golden][weights]
   nn::TransformerDecoder decoder(o, 2);
   check_model("decoder", decoder, nn::torch_names(decoder), [&](const In& in) {
     const auto masks =
-        nn::DecoderMasks().self(AttentionMasks().bias(in("bias"))).memory(AttentionMasks().bias(in("memory_bias")));
+        nn::DecoderTerms().self(AttentionTerms().bias(in("bias"))).memory(AttentionTerms().bias(in("memory_bias")));
     nn::TransformerWeights w;
     const Tensor y = decoder.forward(in("x"), in("memory"), masks, &w);
     return Result{y, {w.self[0], w.cross[0], w.self[1], w.cross[1]}};
@@ -146,7 +148,9 @@ TEST_CASE("nn.Transformer within a model agrees with PyTorch's", "[golden][weigh
     nn::TransformerWeights w, of_encoder;
     const Tensor y = model.forward(in("source"), in("target"), padding, &w);
     const Tensor at = nn::sinusoidal_positions(4, 8).to(y.dtype());
-    model.encoder.forward(model.source_embedding(in("source")) * std::sqrt(8.) + at, padding, &of_encoder);
+    nn::AttentionContext context(padding);
+    context.weights = &of_encoder.self;
+    model.encoder(model.source_embedding(in("source")) * std::sqrt(8.) + at, context);
     return Result{y, {of_encoder.self[0], of_encoder.self[1], w.self[0], w.cross[0], w.self[1], w.cross[1]}};
   });
 }
@@ -159,8 +163,9 @@ TEST_CASE("GPT-2, nanoGPT and BERT by their names", "[golden][weights]") {
     for (nn::SequenceLayer& block : model.h) {
       const Tensor qkv = block.layer<nn::Linear>("attn.qkv")(block.layer<nn::LayerNorm>("ln_1")(x));
       const std::vector<Tensor> parts = chunk(qkv, 3, -1);
-      weights.push_back(
-          multi_head_attention_with_weights(parts[0], parts[1], parts[2], 2, AttentionOptions().causal()).weights);
+      weights.push_back(attend(heads_last(parts[0], 2), heads_last(parts[1]), heads_last(parts[2]),
+                               AttentionOptions().causal().weights())
+                            .weights);
       x = block(x);
     }
     return weights;

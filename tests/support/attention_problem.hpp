@@ -54,10 +54,13 @@ inline Tensor unmerge(const Tensor& x, std::int64_t heads) {
 }
 
 /// The decomposition of a call.
-inline AttentionResult decomposed(Heads q, Heads k, Heads v, const AttentionOptions& o) {
+inline AttentionResult decomposed(const Heads& q, const Heads& k, const Heads& v, const AttentionOptions& o) {
   constexpr const char* op = "decomposition";
-  kernels::Attention<> a = detail::check_operands(op, q, k, v, nullptr);
-  return detail::decomposed_attention(q, k, v, a, detail::check_options(op, a, q.x.dtype(), o));
+  detail::AttentionCall call = detail::check_call(op, {q, k, v}, o);
+  call.plan = detail::plan_tiles(op, call.a, call.a.B, call.a.H, o.mask(), call.attends);
+  call.plan.apply(call.a);
+  detail::draw_key(call);
+  return detail::decomposed_attention(call);
 }
 
 /// Outputs and gradients. Without ask_weights, the cotangent of the weights is not used.
@@ -71,7 +74,7 @@ inline Results run(const Problem& p, Form form, bool ask_weights) {
   AttentionResult r;
   if (form == Form::heads_first) {
     if (ask_weights)
-      r = scaled_dot_product_attention_with_weights(q, k, v, o);
+      r = attend(q, k, v, AttentionOptions(o).weights());
     else
       r.output = scaled_dot_product_attention(q, k, v, o);
   } else if (form == Form::decomposed) {
@@ -80,7 +83,8 @@ inline Results run(const Problem& p, Form form, bool ask_weights) {
     r.output = unmerge(packed_self_attention(cat({merge(q), merge(k), merge(v)}, 2), p.n.H, o, p.kv_heads), p.n.H);
   } else {
     if (ask_weights)
-      r = multi_head_attention_with_weights(merge(q), merge(k), merge(v), p.n.H, o);
+      r = attend(heads_last(merge(q), p.n.H), heads_last(merge(k)), heads_last(merge(v)),
+                 AttentionOptions(o).weights());
     else
       r.output = multi_head_attention(merge(q), merge(k), merge(v), p.n.H, o);
     r.output = unmerge(r.output, p.n.H);

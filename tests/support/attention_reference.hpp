@@ -2,10 +2,10 @@
 #include <ostream>
 
 #include "attention/attend.hpp"
-#include "attention/reference.hpp"
+#include "attention/kernel/reference.hpp"
 #include "fit/ops.hpp"
 
-// The attention reference (attention/reference.hpp) for tensors, in double.
+// The attention reference (attention/kernel/reference.hpp) for tensors, in double.
 namespace fit::test {
 
 struct AttentionSizes {
@@ -49,7 +49,8 @@ inline AttentionReference reference_attention(const AttentionSizes& n, const Ten
   a.B = n.B, a.H = n.H, a.kv_heads = k.size(1), a.Sq = n.Sq, a.Sk = n.Sk, a.D = n.D, a.Dv = n.Dv;
   a.scale = scale, a.causal = o.causal(), a.window = o.window();
   a.q = heads(q64), a.k = heads(k64), a.v = heads(v64);
-  if (mask.defined()) a.mask = detail::view_scores(mask.data<bool>().data(), mask);
+  const detail::TilePlan plan = detail::plan_tiles("reference", a, n.B, n.H, mask);
+  plan.apply(a);
   if (bias.defined()) a.bias = detail::view_scores(bias.data<double>().data(), bias);
   if (slopes.defined()) a.alibi = slopes.data<double>().data();
   if (sink.defined()) a.sink = sink.data<double>().data();

@@ -19,18 +19,19 @@
 /// the shape (B, H, Sq, Sk); input without a batch or without heads counts as B = 1 or H = 1.
 ///
 ///     Tensor y = scaled_dot_product_attention(q, k, v, AttentionOptions().causal());
-///     auto [z, weights] = scaled_dot_product_attention_with_weights(q, k, v, AttentionOptions().causal());
+///     auto [z, weights] = attend(q, k, v, AttentionOptions().causal().weights());
 ///
 /// z is y, bit for bit.
 ///
-/// The functions differ in where they find the heads. All call attend().
+/// All functions call attend(), which takes heads in any layout and also returns weights and lse. The others are its
+/// short forms for one layout: they return the output alone.
 namespace fit {
 
-/// Which query attends to which key, and the terms of the scores. A mask alone stands for one: `attention(x, mask)`.
-struct AttentionMasks {
-  AttentionMasks() {}
-  AttentionMasks(const Tensor& mask) : mask_(mask) {}
-  AttentionMasks(const AttentionMask& attends) : attends_(attends) {}
+/// Which query attends to which key, and what is added to the scores. A mask alone stands for one.
+struct AttentionTerms {
+  AttentionTerms() {}
+  AttentionTerms(const Tensor& mask) : mask_(mask) {}
+  AttentionTerms(const AttentionMask& attends) : attends_(attends) {}
 
   /// 1 (true) = attend, 0 = ignore: boolean, or numbers that are 0 or 1. Of shape (1|Sq, Sk), (B|1, 1|Sq, Sk) or
   /// (B|1, H|1, 1|Sq, Sk), whatever the sizes happen to be. A constant: it must not want a gradient. PyTorch's masks:
@@ -64,14 +65,14 @@ struct AttentionMasks {
 
 /// Keys [B, Hkv, Tmax, D] and values [B, Hkv, Tmax, Dv] of earlier positions; the first `length` positions are filled.
 struct AttentionCache {
-  Tensor &keys, &values;
-  std::int64_t length;
+  Tensor keys, values;
+  std::int64_t length = 0;
 };
 
 /// The options of a call of attention.
-struct AttentionOptions : AttentionMasks {
+struct AttentionOptions : AttentionTerms {
   AttentionOptions() {}
-  explicit AttentionOptions(const AttentionMasks& masks) : AttentionMasks(masks) {}
+  explicit AttentionOptions(const AttentionTerms& terms) : AttentionTerms(terms) {}
 
   /// The probability with which a weight is dropped (the others grow by 1 / (1 - p)). It is in force: a layer passes 0
   /// in evaluation.
@@ -82,14 +83,14 @@ struct AttentionOptions : AttentionMasks {
   FIT_OPTION(double, temperature) = 1;
   /// The source of the random numbers of dropout; the default generator if null.
   FIT_OPTION(Generator*, generator) = nullptr;
-  /// For attend(): computes the weights, too.
+  /// attend() computes the weights, too. The functions that return the output alone throw Error.
   FIT_OPTION(bool, weights) = false;
-  /// For attend(): computes the logarithm of the softmax's denominator, too.
+  /// attend() computes the logarithm of the softmax's denominator, too. Otherwise as `weights`.
   FIT_OPTION(bool, lse) = false;
-  /// For attend(): k and v are written behind the positions of the cache, and the queries attend to all of them. The
-  /// heads must be last. Nothing is recorded or dropped.
-  FIT_OPTION(const AttentionCache*, cache) = nullptr;
-  FIT_INHERITED_OPTIONS(AttentionMasks, mask, bias, alibi, sink, causal, window, attends, score)
+  /// k and v are written behind the positions of the cache, and the queries attend to all of them. The heads must be
+  /// last. Nothing is recorded or dropped.
+  FIT_OPTION(std::optional<AttentionCache>, cache);
+  FIT_INHERITED_OPTIONS(AttentionTerms, mask, bias, alibi, sink, causal, window, attends, score)
 };
 
 /// The result of attend(). What was not asked for is undefined. `auto [output, weights] = …` names the first two.
@@ -119,7 +120,13 @@ enum class HeadLayout {
 };
 
 /// An operand of attend(): queries, keys or values, as heads_first(), heads_last(), part() and packed_heads() make it.
+/// A tensor alone has its heads first.
 struct Heads {
+  Heads() {}
+  Heads(const Tensor& x, HeadLayout layout = HeadLayout::first, std::int64_t heads = 0, std::int64_t features = 0,
+        std::int64_t offset = 0)
+      : x(x), layout(layout), heads(heads), features(features), offset(offset) {}
+
   Tensor x;
   HeadLayout layout = HeadLayout::first;
   std::int64_t heads = 0;     ///< for keys and values with heads last, 0: as many as their features make
@@ -147,8 +154,8 @@ std::array<Heads, 3> packed_heads(const Tensor& qkv, std::int64_t num_heads, std
 AttentionResult merge_attention(const std::vector<AttentionResult>& parts);
 
 /// Attention of q to k and v, whose heads lie anywhere. The output has the layout of q: (…, Sq, Dv) with heads first,
-/// else [B, Sq, H Dv]. Weights (…, Sq, Sk) or (B, H, Sq, Sk), and lse of that shape without Sk, if the
-/// options ask for them. The functions below say more.
+/// else [B, Sq, H Dv]. Weights (…, Sq, Sk) or (B, H, Sq, Sk), and lse of that shape without Sk, if the options ask for
+/// them: AttentionOptions().weights().lse(). The functions below say more.
 AttentionResult attend(const Heads& q, const Heads& k, const Heads& v, const AttentionOptions& options = {});
 
 /// q (…, Sq, D), k (…, Sk, D), v (…, Sk, Dv) -> (…, Sq, Dv), where … is (B, H), (B) or nothing, and is the same for all
@@ -160,21 +167,15 @@ AttentionResult attend(const Heads& q, const Heads& k, const Heads& v, const Att
 /// dropout: 0 times NaN is NaN. So a NaN or an infinity in q, k, v or bias always shows, unless it is masked.
 /// Throws Error for shapes that don't fit, types other than one floating type, a mask, bias, alibi or sink of another
 /// shape, a mask with other values than 0 and 1, dropout outside 0 … 1, a temperature that is not positive, a negative
-/// window, and a scale that is not finite in the type of q.
+/// window, a scale that is not finite in the type of q, and options that ask for weights or lse.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options = {});
-/// The same output, bit for bit, and the weights: (…, Sq, Sk).
-AttentionResult scaled_dot_product_attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
-                                                          const AttentionOptions& options = {});
 
 /// The same for heads that lie side by side in the last axis, as a projection leaves them, so that nothing is copied to
 /// split or merge them: q [B, Sq, H D], k [B, Sk, Hkv D], v [B, Sk, Hkv Dv] -> [B, Sq, H Dv]. H is num_heads; Hkv comes
 /// from the width of k and must divide H.
 Tensor multi_head_attention(const Tensor& q, const Tensor& k, const Tensor& v, std::int64_t num_heads,
                             const AttentionOptions& options = {});
-/// The same output, bit for bit, and the weights of each head: (B, H, Sq, Sk).
-AttentionResult multi_head_attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
-                                                  std::int64_t num_heads, const AttentionOptions& options = {});
 
 /// Self-attention of what one projection gives, queries, keys and values side by side, read and differentiated in
 /// place: qkv [B, S, (H + 2 Hkv) D] -> [B, S, H D]. num_kv_heads 0 stands for as many as num_heads.

@@ -75,8 +75,8 @@ class NodeEvent {
 struct AttentionInfo {
   std::int64_t B, H, Sq, Sk;  ///< Sk includes the keys of a cache
   Tensor mask;                ///< boolean (B|1, H|1, 1|Sq, Sk), true = attend; undefined without one
-  bool causal;                ///< see AttentionMasks
-  std::int64_t window;        ///< see AttentionMasks; 0: all keys
+  bool causal;                ///< see AttentionTerms
+  std::int64_t window;        ///< see AttentionTerms; 0: all keys
   const LayerCall* call;      ///< the layer that computes the attention, or null
 
   /// The mask of one element of the batch, [H|1, 1|Sq, Sk]; undefined without one.

@@ -38,6 +38,7 @@
 #include "fit/named_values.hpp"
 #include "fit/nn/activation.hpp"
 #include "fit/nn/attention.hpp"
+#include "fit/nn/attention_context.hpp"
 #include "fit/nn/attention_recorder.hpp"
 #include "fit/nn/bert.hpp"
 #include "fit/nn/containers.hpp"

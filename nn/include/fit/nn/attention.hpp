@@ -4,107 +4,77 @@
 #include <string>
 
 #include "fit/attention.hpp"
-#include "fit/nn/kv_cache.hpp"
+#include "fit/nn/attention_context.hpp"
 #include "fit/nn/layer.hpp"
 #include "fit/nn/linear.hpp"
+#include "fit/nn/sequence_layer.hpp"
 #include "fit/option.hpp"
 
-/// Attention layers. They project, and pass on to the functions of fit/attention.hpp, where AttentionMasks (a mask, or
-/// with it a bias, causality, a window) is explained. Inputs are (B, S, features). Each layer can be called in two
-/// ways:
+/// Attention layers. They project, and pass on to attend() of fit/attention.hpp. Inputs are (B, S, features). Each
+/// layer can be called in two ways:
 ///
 ///     Tensor y = attention(x, x, x, mask);
-///     auto [y, weights] = attention(x, x, x, mask, nn::return_attention);   // the same as forward_with_weights()
+///     auto [y, weights] = attention(x, x, x, mask, nn::return_attention);
 ///
 /// y is the same, bit for bit. The weights are those of each head, (B, H, Sq, Sk), before dropout, and differentiable.
+/// The last argument is an AttentionContext: a mask stands for one, and so do AttentionTerms (a bias, causality …).
 namespace fit::nn {
 
-/// Asks a layer for its weights, too.
-struct ReturnAttention {};
-inline constexpr ReturnAttention return_attention{};
-
-/// The tokens of a padded batch (B, S, C) without the padding, one behind the other, [N, C]: what layers do to each
-/// token by itself costs no more than the tokens that are there. Attention alone needs the sequences.
-class Unpadding {
- public:
-  /// For a mask (B, 1, S) or (B, 1, 1, S) of padding, as create_padding_mask() makes it, and sequences of its sizes.
-  /// Nothing if the mask is another one, or masks no token.
-  static std::optional<Unpadding> of(const Tensor& mask, const Shape& sequences);
-  /// (B, S, C) -> [N, C]. If there is no token at all, the first place counts as one.
-  Tensor remove(const Tensor& x) const;
-  /// [N, C] -> (B, S, C). The first token stands for padding: mask it, or zero it.
-  Tensor restore(const Tensor& x) const;
-  /// x (B, S, C) with 0 at padding.
-  Tensor zero_padding(const Tensor& x) const;
-  const Tensor& mask() const { return mask_; }
-
- private:
-  Tensor mask_, visible_;  // visible_: boolean (B, S, 1)
-  Tensor rows_, places_;   // [N]: of the tokens among all places; [B S]: of the places among the tokens
-};
-
 /// Attention of a query to keys and values. An encoder or decoder layer calls it through this class, so a custom class
-/// works there, too. It defines the first two functions, and forward_next() with cache_shape() to decode with a cache.
+/// works there, too: it defines forward(), which projects and calls context.attend(), and cache_shape() to decode with
+/// a cache.
 class AttentionLayer : public Layer {
  public:
   virtual Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value,
-                         const AttentionMasks& masks = {}) const = 0;
-  virtual AttentionResult forward_with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
-                                               const AttentionMasks& masks = {}) const = 0;
-
-  /// Self-attention of sequences without their padding: x [N, C] -> [N, C].
-  virtual Tensor forward_unpadded(const Tensor& x, const Unpadding& padding) const;
-  /// Causal self-attention of x, which comes after the `length` positions in `kept`. Its keys and values are appended
-  /// there. A mask or bias covers all keys. Builds no graph. The default throws Error.
-  virtual Tensor forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length,
-                              const AttentionMasks& masks = {}) const;
-  /// The shapes that forward_next() caches for each position; empty by default.
+                         const AttentionContext& context) const = 0;
+  /// What the layer keeps of each position in a cache. Empty by default: a call with a cache throws Error.
   virtual KVCache::LayerShape cache_shape() const { return {}; }
-  /// The part of attention to a memory that does not depend on the query, computed once for all steps of decoding:
-  /// projected keys and values. By default the memory itself, twice.
-  virtual KVCache::Layer project_memory(const Tensor& memory) const { return {memory, memory}; }
-  /// Attention to a memory of project_memory(). By default forward().
-  virtual Tensor forward_projected(const Tensor& query, const KVCache::Layer& memory,
-                                   const AttentionMasks& masks = {}) const {
-    return (*this)(query, memory.keys, memory.values, masks);
-  }
-  /// These are calls of this layer: forward(), and with weights forward_with_weights().
+
+  /// A call of the layer.
   Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value,
-                    const AttentionMasks& masks = {}) const;
-  AttentionResult operator()(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMasks& masks,
-                             ReturnAttention) const;  ///< output and weights
+                    const AttentionContext& context = {}) const;
+  /// Output and weights.
+  AttentionResult operator()(const Tensor& query, const Tensor& key, const Tensor& value,
+                             const AttentionContext& context, ReturnAttention) const;
   AttentionResult operator()(const Tensor& query, const Tensor& key, const Tensor& value, ReturnAttention) const {
     return (*this)(query, key, value, {}, return_attention);
-  }  ///< output and weights
+  }
+
+ protected:
+  AttentionLayer() {}
+  /// For layers whose forward() takes sequences without padding, [N, C], and AttentionContext::padding.
+  struct TakesUnpadded {};
+  explicit AttentionLayer(TakesUnpadded) : takes_unpadded_(true) {}
+
+ private:
+  bool takes_unpadded_ = false;
 };
 
 /// softmax(Q K^T / (sqrt(D) temperature)) V, without parameters. In training, its default dropout is 0.1. It takes
 /// query, key and value as fit::scaled_dot_product_attention() does; the weights have the shape of the scores.
 class ScaledDotProductAttention final : public AttentionLayer {
  public:
-  /// `scale` takes the place of 1 / (sqrt(D) temperature).
-  explicit ScaledDotProductAttention(double dropout = 0.1, double temperature = 1.0, std::optional<double> scale = {});
+  /// `scale` takes the place of 1 / (sqrt(D) temperature). `generator`, for dropout, must outlive the layer. Throws
+  /// Error for dropout outside 0 … 1, a temperature that is not positive and a scale that is not finite.
+  explicit ScaledDotProductAttention(double dropout = 0.1, double temperature = 1.0, std::optional<double> scale = {},
+                                     Generator& generator = default_generator());
+  /// The same for a layer that has this one: `op`, its name, is in errors.
+  ScaledDotProductAttention(const char* op, const AttentionOptions& numbers);
 
   Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value,
-                 const AttentionMasks& masks = {}) const override;
-  AttentionResult forward_with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
-                                       const AttentionMasks& masks = {}) const override;
-
-  /// fit::attend() with heads anywhere, with a cache, or with weights, under the options that options() makes.
-  AttentionResult attend(const Heads& q, const Heads& k, const Heads& v, const AttentionOptions& options) const;
-
-  /// The options of fit::attend() with this layer's numbers, and its dropout in training.
-  AttentionOptions options(const AttentionMasks& masks = {}) const;
+                 const AttentionContext& context = {}) const override;
+  /// The same for heads anywhere. `own`: what the layer that has this one adds to the context.
+  Tensor attend(const Heads& q, const Heads& k, const Heads& v, const AttentionContext& context = {},
+                const AttentionTerms& own = {}) const;
 
   /// The probability in training.
-  double dropout() const { return dropout_; }
+  double dropout() const { return numbers_.dropout(); }
 
   void fields(Fields& f) override;
   std::string describe() const override;
 
  private:
-  double dropout_, temperature_;
-  std::optional<double> scale_;
+  AttentionOptions numbers_;  // dropout, temperature, scale, generator
 };
 
 /// The options of MultiHeadAttention.
@@ -125,6 +95,8 @@ struct MultiHeadAttentionOptions {
   FIT_OPTION(bool, add_bias_kv) = false;
   /// Appends a key and value of zeros, after those of add_bias_kv; otherwise the same.
   FIT_OPTION(bool, add_zero_attn) = false;
+  /// The source of the random numbers of dropout; it must outlive the layer. Null: the default generator.
+  FIT_OPTION(Generator*, generator) = nullptr;
 };
 
 /// Attention in several heads side by side (Vaswani et al. 2017), by default with a dropout of 0.1 in training:
@@ -139,20 +111,14 @@ class MultiHeadAttention final : public AttentionLayer {
   MultiHeadAttention(std::int64_t d_model, std::int64_t num_heads, double dropout = 0.1, bool bias = true);
   MultiHeadAttention(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& options);
   explicit MultiHeadAttention(...) = delete;  // give (d_model, num_heads, dropout), or options at the end
+  /// The same for a layer that has this one: `op`, its name, is in errors.
+  MultiHeadAttention(const char* op, std::int64_t d_model, std::int64_t num_heads,
+                     const MultiHeadAttentionOptions& options);
 
   /// query (B, Sq, d_model), key (B, Sk, kdim), value (B, Sk, vdim) -> (B, Sq, d_model).
   Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value,
-                 const AttentionMasks& masks = {}) const override;
-  AttentionResult forward_with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
-                                       const AttentionMasks& masks = {}) const override;
-
-  Tensor forward_unpadded(const Tensor& x, const Unpadding& padding) const override;
-  Tensor forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length,
-                      const AttentionMasks& masks = {}) const override;
+                 const AttentionContext& context = {}) const override;
   KVCache::LayerShape cache_shape() const override;
-  KVCache::Layer project_memory(const Tensor& memory) const override;
-  Tensor forward_projected(const Tensor& query, const KVCache::Layer& memory,
-                           const AttentionMasks& masks = {}) const override;
 
   /// Features of the queries and of the result.
   std::int64_t d_model() const { return d_model_; }
@@ -171,100 +137,69 @@ class MultiHeadAttention final : public AttentionLayer {
   ScaledDotProductAttention attention;  // of each head
 
  private:
-  AttentionMasks append_keys(Tensor& k, Tensor& v, const AttentionMasks& masks, std::int64_t queries) const;
+  // Projected keys and values (B, Sk, num_kv_heads d_k), and the context of attention to them.
+  struct Keys {
+    Tensor k, v;
+    AttentionContext context;
+  };
+  Keys keys_of(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionContext& context) const;
+  Keys with_extra_keys(Keys keys, std::int64_t queries) const;
 };
-
-namespace detail {
-
-/// What the layers around one MultiHeadAttention have in common.
-class AroundMultiHead : public Layer {
- public:
-  explicit AroundMultiHead(std::int64_t d_model, std::int64_t num_heads = 8, double dropout = 0.1)
-      : multihead_attn(d_model, num_heads, dropout) {}
-  AroundMultiHead(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& options)
-      : multihead_attn(d_model, num_heads, options) {}
-
-  MultiHeadAttention multihead_attn;
-
- protected:
-  Tensor attended(const Tensor& query, const Tensor& key_value, const AttentionMasks& masks) const;
-  AttentionResult attended_with_weights(const Tensor& query, const Tensor& key_value,
-                                        const AttentionMasks& masks) const;
-};
-
-}  // namespace detail
 
 /// Attention of a sequence to itself, by default with a dropout of 0.1 in training: query, key and value are x.
-class SelfAttention final : public detail::AroundMultiHead {
+class SelfAttention final : public SequenceLayer {
  public:
-  using AroundMultiHead::AroundMultiHead;
+  explicit SelfAttention(std::int64_t d_model, std::int64_t num_heads = 8, double dropout = 0.1);
+  SelfAttention(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& options);
   explicit SelfAttention(...) = delete;  // give (d_model, num_heads, dropout), or options at the end
 
+  using SequenceLayer::forward;
   /// x (B, S, d_model) -> (B, S, d_model).
-  Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const { return attended(x, x, masks); }
-  AttentionResult forward_with_weights(const Tensor& x, const AttentionMasks& masks = {}) const {
-    return attended_with_weights(x, x, masks);
-  }
-  Tensor operator()(const Tensor& x, const AttentionMasks& masks = {}) const { return forward(x, masks); }
-  AttentionResult operator()(const Tensor& x, const AttentionMasks& masks, ReturnAttention) const {
-    return forward_with_weights(x, masks);
-  }
-  AttentionResult operator()(const Tensor& x, ReturnAttention) const { return forward_with_weights(x); }
+  Tensor forward(const Tensor& x, const AttentionContext& context) const override;
+  KVCache::LayerShape cache_shape() const override { return multihead_attn.cache_shape(); }
   void fields(Fields& f) override;
-};
 
-/// Attention of one sequence to another, of any length, by default with a dropout of 0.1 in training: queries from a
-/// decoder, keys and values from an encoder.
-class CrossAttention final : public detail::AroundMultiHead {
- public:
-  using AroundMultiHead::AroundMultiHead;
-  explicit CrossAttention(...) = delete;  // give (d_model, num_heads, dropout), or options at the end
-
-  /// query (B, Sq, d_model), key_value (B, Sk, d_model) -> (B, Sq, d_model).
-  Tensor forward(const Tensor& query, const Tensor& key_value, const AttentionMasks& masks = {}) const {
-    return attended(query, key_value, masks);
-  }
-  AttentionResult forward_with_weights(const Tensor& query, const Tensor& key_value,
-                                       const AttentionMasks& masks = {}) const {
-    return attended_with_weights(query, key_value, masks);
-  }
-  Tensor operator()(const Tensor& query, const Tensor& key_value, const AttentionMasks& masks = {}) const {
-    return forward(query, key_value, masks);
-  }
-  AttentionResult operator()(const Tensor& query, const Tensor& key_value, const AttentionMasks& masks,
-                             ReturnAttention) const {
-    return forward_with_weights(query, key_value, masks);
-  }
-  AttentionResult operator()(const Tensor& query, const Tensor& key_value, ReturnAttention) const {
-    return forward_with_weights(query, key_value);
-  }
-  void fields(Fields& f) override;
+  MultiHeadAttention multihead_attn;
 };
 
 /// Self-attention to a position itself and those before it, by default with a dropout of 0.1 in training. A mask, say
 /// of padding, combines with that.
-class CausalSelfAttention final : public detail::AroundMultiHead {
+class CausalSelfAttention final : public SequenceLayer {
  public:
-  using AroundMultiHead::AroundMultiHead;
+  explicit CausalSelfAttention(std::int64_t d_model, std::int64_t num_heads = 8, double dropout = 0.1);
+  CausalSelfAttention(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& options);
   explicit CausalSelfAttention(...) = delete;  // give (d_model, num_heads, dropout), or options at the end
 
+  using SequenceLayer::forward;
   /// x (B, S, d_model) -> (B, S, d_model).
-  Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const {
-    return attended(x, x, AttentionMasks(masks).causal(true));
-  }
-  AttentionResult forward_with_weights(const Tensor& x, const AttentionMasks& masks = {}) const {
-    return attended_with_weights(x, x, AttentionMasks(masks).causal(true));
-  }
-  /// See MultiHeadAttention::forward_next().
-  Tensor forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length,
-                      const AttentionMasks& masks = {}) const;
-  /// forward() and forward_with_weights().
-  Tensor operator()(const Tensor& x, const AttentionMasks& masks = {}) const { return forward(x, masks); }
-  AttentionResult operator()(const Tensor& x, const AttentionMasks& masks, ReturnAttention) const {
-    return forward_with_weights(x, masks);
-  }
-  AttentionResult operator()(const Tensor& x, ReturnAttention) const { return forward_with_weights(x); }
+  Tensor forward(const Tensor& x, const AttentionContext& context) const override;
+  KVCache::LayerShape cache_shape() const override { return multihead_attn.cache_shape(); }
   void fields(Fields& f) override;
+
+  MultiHeadAttention multihead_attn;
+};
+
+/// Attention of one sequence to another, of any length, by default with a dropout of 0.1 in training: queries from a
+/// decoder, keys and values from an encoder.
+class CrossAttention final : public Layer {
+ public:
+  explicit CrossAttention(std::int64_t d_model, std::int64_t num_heads = 8, double dropout = 0.1);
+  CrossAttention(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& options);
+  explicit CrossAttention(...) = delete;  // give (d_model, num_heads, dropout), or options at the end
+
+  /// query (B, Sq, d_model), key_value (B, Sk, d_model) -> (B, Sq, d_model).
+  Tensor forward(const Tensor& query, const Tensor& key_value, const AttentionContext& context = {}) const;
+  /// A call of the layer.
+  Tensor operator()(const Tensor& query, const Tensor& key_value, const AttentionContext& context = {}) const;
+  /// Output and weights.
+  AttentionResult operator()(const Tensor& query, const Tensor& key_value, const AttentionContext& context,
+                             ReturnAttention) const;
+  AttentionResult operator()(const Tensor& query, const Tensor& key_value, ReturnAttention) const {
+    return (*this)(query, key_value, {}, return_attention);
+  }
+  void fields(Fields& f) override;
+
+  MultiHeadAttention multihead_attn;
 };
 
 }  // namespace fit::nn

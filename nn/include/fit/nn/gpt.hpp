@@ -78,7 +78,8 @@ struct GPTOptions {
   FIT_OPTION(bool, checkpoint_blocks) = false;
 };
 
-/// Causal self-attention with one projection for queries, keys and values: x (B, T, d_model) -> (B, T, d_model).
+/// Causal self-attention with one projection for queries, keys and values: x (B, T, d_model) -> (B, T, d_model). The
+/// options need no num_layers.
 class GPTAttention final : public SequenceLayer {
   GPTOptions options_;
   Tensor rotary_;  // rotary_table(), or undefined
@@ -86,8 +87,10 @@ class GPTAttention final : public SequenceLayer {
  public:
   /// `rotary` is the table for Positions::rotary. The constructor makes it if it is not given.
   explicit GPTAttention(const GPTOptions& options, const Tensor& rotary = {});
+  /// The same for a layer that has this one: `op`, its name, is in errors.
+  GPTAttention(const char* op, const GPTOptions& options, const Tensor& rotary);
   using SequenceLayer::forward;
-  Tensor forward(const Tensor& x, const SequenceContext& context) const override;
+  Tensor forward(const Tensor& x, const AttentionContext& context) const override;
   KVCache::LayerShape cache_shape() const override;
   FIT_FIELDS_DECLARED
   std::string describe() const override;
@@ -101,14 +104,19 @@ class GPTAttention final : public SequenceLayer {
   Dropout dropout;
 
  private:
-  Tensor projected(const Tensor& x, const SequenceContext& context) const;
+  // The concatenated queries, keys and values (B, T, (num_heads + 2 num_kv_heads) D).
+  Tensor projected(const Tensor& x, const AttentionContext& context) const;
+  // The values with the embeddings of their tokens.
+  Heads with_embeddings(const Heads& v, const AttentionContext& context) const;
 };
 
 /// A block: y = x + post_ln_1(attn(ln_1(x))), then y + post_ln_2(mlp(ln_2(y))). A norm that is null is left out.
 class GPTBlock final : public SequenceLayer {
  public:
-  /// The block of GPT(options).
+  /// The block of GPT(options), which need no num_layers.
   explicit GPTBlock(const GPTOptions& options, const Tensor& rotary = {});
+  /// The same for a layer that has this one: `op`, its name, is in errors.
+  GPTBlock(const char* op, const GPTOptions& options, const Tensor& rotary);
   /// A block of layers that are moved in, or given as std::shared_ptr:
   ///
   ///     nn::GPTBlock block(nn::RMSNorm(64), Attention(), nn::RMSNorm(64), nn::FeedForward(64, 256));
@@ -119,7 +127,7 @@ class GPTBlock final : public SequenceLayer {
         ln_2(detail::hold<UnaryLayer>(std::move(norm2))),
         mlp(detail::hold<UnaryLayer>(std::move(feed_forward))) {}
   using SequenceLayer::forward;
-  Tensor forward(const Tensor& x, const SequenceContext& context) const override;
+  Tensor forward(const Tensor& x, const AttentionContext& context) const override;
   KVCache::LayerShape cache_shape() const override { return attn->cache_shape(); }
   FIT_FIELDS_DECLARED
 
@@ -192,9 +200,11 @@ class GPT final : public Layer {
   // The input of the first block: [B, T, d_model].
   Tensor embedded(const Tensor& ids, const KVCache* cache, const Tensor& positions) const;
   Tensor logits(const Tensor& x) const;  // of the head
+  // The logits of the positions after those in the cache, or of the last of them.
+  Tensor next(const Tensor& ids, KVCache& cache, const Tensor& positions, const Tensor& mask, bool last_only) const;
   // The input of the head; the caller calls cache.advance().
   Tensor hidden(const Tensor& ids, KVCache* cache, const Tensor& positions = {},
-                const AttentionMasks& masks = {}) const;
+                const AttentionTerms& terms = {}) const;
 };
 
 }  // namespace fit::nn

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "fit/attention.hpp"
 #include "fit/tensor.hpp"
 
 namespace fit::nn {
@@ -35,6 +36,9 @@ class KVCache {
   std::size_t num_layers() const { return layers_.size(); }
   /// Throws Error if there is no such layer.
   Layer& operator[](std::size_t layer);
+  const Layer& operator[](std::size_t layer) const;
+  /// The keys and values of the past positions of a layer, for AttentionContext::cache. Throws Error as above.
+  AttentionCache past(std::size_t layer) const;
   /// The number of rows, and the capacity of each row in positions.
   std::int64_t batch() const { return batch_; }
   std::int64_t max_length() const { return max_length_; }

@@ -6,23 +6,23 @@
 #include "fit/nn/containers.hpp"
 #include "fit/nn/layer.hpp"
 #include "fit/nn/linear.hpp"
+#include "fit/nn/sequence_layer.hpp"
 #include "fit/option.hpp"
 
 /// Self-attention with one head and no output projection, built up step by step: bare parameters, Linear projections,
 /// causal attention, and several heads. x is (S, d_in) or (B, S, d_in). The result is (S, d_out) or (B, S, d_out). The
-/// weights of one head are (S, S) or (B, S, S).
+/// weights of one head, `layer(x, nn::return_attention)`, are (S, S) or (B, S, S).
 namespace fit::nn {
 
 /// Attention with bare parameters: softmax(x W_query (x W_key)^T / sqrt(d_out)) x W_value.
-class BareSingleHeadAttention final : public UnaryLayer {
+class BareSingleHeadAttention final : public SequenceLayer {
  public:
   /// The parameters are uniform in [0, 1).
   BareSingleHeadAttention(std::int64_t d_in, std::int64_t d_out);
 
-  Tensor forward(const Tensor& x) const override;
-  /// Also returns the weights of the head.
-  AttentionResult forward_with_weights(const Tensor& x) const;
-  FIT_FIELDS_DECLARED
+  using SequenceLayer::forward;
+  Tensor forward(const Tensor& x, const AttentionContext& context) const override;
+  void fields(Fields& f) override;
   std::string describe() const override;
 
   Parameter W_query, W_key, W_value;  ///< [d_in, d_out]
@@ -34,14 +34,13 @@ struct SingleHeadAttentionOptions {
 };
 
 /// The same with Linear projections instead of bare parameters.
-class SingleHeadAttention final : public UnaryLayer {
+class SingleHeadAttention final : public SequenceLayer {
  public:
   SingleHeadAttention(std::int64_t d_in, std::int64_t d_out, const SingleHeadAttentionOptions& options = {});
 
-  Tensor forward(const Tensor& x) const override;
-  /// Also returns the weights of the head.
-  AttentionResult forward_with_weights(const Tensor& x) const;
-  FIT_FIELDS_DECLARED
+  using SequenceLayer::forward;
+  Tensor forward(const Tensor& x, const AttentionContext& context) const override;
+  void fields(Fields& f) override;
 
   Linear W_query, W_key, W_value;
 };
@@ -53,16 +52,16 @@ struct CausalAttentionOptions {
 };
 
 /// Causal attention: a position attends to itself and earlier positions. In training, dropout acts on the weights.
-class CausalAttention final : public UnaryLayer {
+class CausalAttention final : public SequenceLayer {
  public:
   CausalAttention(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length, double dropout = 0.0);
   CausalAttention(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length,
                   const CausalAttentionOptions& options);
 
   /// Throws Error if x is longer than context_length.
-  Tensor forward(const Tensor& x) const override;
-  AttentionResult forward_with_weights(const Tensor& x) const;
-  FIT_FIELDS_DECLARED
+  using SequenceLayer::forward;
+  Tensor forward(const Tensor& x, const AttentionContext& context) const override;
+  void fields(Fields& f) override;
   std::string describe() const override;
 
   Linear W_query, W_key, W_value;
@@ -73,18 +72,18 @@ class CausalAttention final : public UnaryLayer {
   Tensor mask_for(const Tensor& x) const;
 };
 
-/// Several causal heads with concatenated outputs: (…, S, num_heads d_out).
-class MultiHeadAttentionWrapper final : public UnaryLayer {
+/// Several causal heads with concatenated outputs: (…, S, num_heads d_out). The weights are those of each head:
+/// (H, S, S) or (B, H, S, S).
+class MultiHeadAttentionWrapper final : public SequenceLayer {
  public:
   MultiHeadAttentionWrapper(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length, double dropout,
                             std::int64_t num_heads);
   MultiHeadAttentionWrapper(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length,
                             const CausalAttentionOptions& options, std::int64_t num_heads);
 
-  Tensor forward(const Tensor& x) const override;
-  /// The weights are those of each head: (H, S, S) or (B, H, S, S).
-  AttentionResult forward_with_weights(const Tensor& x) const;
-  FIT_FIELDS_DECLARED
+  using SequenceLayer::forward;
+  Tensor forward(const Tensor& x, const AttentionContext& context) const override;
+  void fields(Fields& f) override;
 
   ModuleList<CausalAttention> heads;
 };

@@ -14,6 +14,7 @@
 #include "fit/nn/layer.hpp"
 #include "fit/nn/linear.hpp"
 #include "fit/nn/norm.hpp"
+#include "fit/nn/sequence_layer.hpp"
 #include "fit/option.hpp"
 
 /// The transformer of Vaswani et al. 2017: encoder and decoder layers, their stacks, and the full model. See
@@ -39,20 +40,8 @@ struct TransformerWeights {
   std::vector<Tensor> self, cross;
 };
 
-/// A layer of an encoder: x (B, S, C) -> (B, S, C). A custom one defines the first function.
-class EncoderLayer : public Layer {
- public:
-  /// The masks select the keys of each query.
-  virtual Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const = 0;
-  /// The same with the weights of each head, (B, H, S, S); undefined by default.
-  virtual AttentionResult forward_with_weights(const Tensor& x, const AttentionMasks& masks = {}) const;
-  /// The same for sequences without their padding: x [N, C] -> [N, C]. By default forward() with padding.
-  virtual Tensor forward_unpadded(const Tensor& x, const Unpadding& padding) const;
-  Tensor operator()(const Tensor& x, const AttentionMasks& masks = {}) const;
-};
-
 /// Self-attention and feed-forward, by default with a dropout of 0.1 in training: x (B, S, d_model) -> (B, S, d_model).
-class TransformerEncoderLayer final : public EncoderLayer {
+class TransformerEncoderLayer final : public SequenceLayer {
   bool norm_first_;
 
  public:
@@ -62,65 +51,50 @@ class TransformerEncoderLayer final : public EncoderLayer {
   template <class Attention, class Norm1, class MLP, class Norm2>
   TransformerEncoderLayer(Attention attention, Norm1 first_norm, MLP feed_forward, Norm2 second_norm,
                           const TransformerLayerOptions& options = {})
-      : norm_first_(options.norm_first()),
+      : SequenceLayer(TakesUnpadded()),
+        norm_first_(options.norm_first()),
         self_attn(detail::hold<AttentionLayer>(std::move(attention))),
         norm1(detail::hold<UnaryLayer>(std::move(first_norm))),
         mlp(detail::hold<UnaryLayer>(std::move(feed_forward))),
         norm2(detail::hold<UnaryLayer>(std::move(second_norm))),
         dropout(options.dropout()) {}
-  Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const override;
-  AttentionResult forward_with_weights(const Tensor& x, const AttentionMasks& masks = {}) const override;
-  Tensor forward_unpadded(const Tensor& x, const Unpadding& padding) const override;
-  FIT_FIELDS_DECLARED
+  using SequenceLayer::forward;
+  Tensor forward(const Tensor& x, const AttentionContext& context) const override;
+  KVCache::LayerShape cache_shape() const override { return self_attn->cache_shape(); }
+  void fields(Fields& f) override;
 
   std::shared_ptr<AttentionLayer> self_attn;
   std::shared_ptr<UnaryLayer> norm1, mlp, norm2;
   Dropout dropout;  // of the result of self_attn
-
- private:
-  template <class Attend>
-  Tensor around(const Tensor& x, const Attend& attend) const;
 };
 
-/// The masks of a decoder's attention: masks, biases added to the scores, windows.
-struct DecoderMasks {
-  FIT_OPTION(AttentionMasks, self);    ///< For self-attention, scores (B, H, T, T).
-  FIT_OPTION(AttentionMasks, memory);  ///< For attention of targets to the memory, scores (B, H, T, S).
+/// The terms of a decoder's attention: masks, biases added to the scores, windows.
+struct DecoderTerms {
+  FIT_OPTION(AttentionTerms, self);    ///< For self-attention, scores (B, H, T, T).
+  FIT_OPTION(AttentionTerms, memory);  ///< For attention of targets to the memory, scores (B, H, T, S).
   FIT_OPTION(bool, causal) = true;     ///< A target attends to itself and earlier targets; combines with `self`.
 };
 
-/// The state of a decoder between decoding steps: its own keys and values, and those of the memory. The latter are
-/// computed once.
+/// The context in which a decoder layer attends to itself and to a memory (B, S, C). Appends the weights of each
+/// attention to `weights` unless it is null.
+AttentionContext decoder_context(const Tensor& memory, const DecoderTerms& terms = {},
+                                 TransformerWeights* weights = nullptr);
+
+/// The state of a decoder between decoding steps: its own keys and values, and those of the memory. The first step
+/// computes the latter.
 struct DecoderCache {
   KVCache self;
-  std::vector<KVCache::Layer> memory;  ///< (B, S, Hkv D) for each layer
+  std::vector<KVCache::Layer> memory;  ///< (B, S, Hkv D) for each layer, or undefined
   Tensor memory_mask;
   std::vector<std::int64_t> items;  ///< the memory that each row attends to
+  Tensor source;                    ///< the memory itself, (B, S, C)
   /// Replaces row i by the old row rows[i]. Throws Error for a row that does not exist, and then changes nothing.
   void select(const std::vector<std::int64_t>& rows);
 };
 
-/// A layer of a decoder: x (B, T, C), memory (B, S, C) -> (B, T, C). A custom one defines the first function, and
-/// forward_next() with cache_shape() to decode with a cache.
-class DecoderLayer : public Layer {
- public:
-  /// Appends the weights of its attention to `weights` unless it is null.
-  virtual Tensor forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {},
-                         TransformerWeights* weights = nullptr) const = 0;
-  /// What forward_next() reads of a memory, computed once for all steps: keys and values. By default the memory, twice.
-  virtual KVCache::Layer project_memory(const Tensor& memory) const { return {memory, memory}; }
-  /// x comes after the `length` positions in `kept`. Its keys and values are appended there. Builds no graph. The
-  /// default throws Error.
-  virtual Tensor forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const KVCache::Layer& memory,
-                              const Tensor& memory_mask) const;
-  /// The shapes that forward_next() caches for each position; empty by default.
-  virtual KVCache::LayerShape cache_shape() const { return {}; }
-  Tensor operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {}) const;
-};
-
 /// Self-attention, attention to the memory and feed-forward, by default with a dropout of 0.1 in training. The memory
 /// is the encoder's output.
-class TransformerDecoderLayer final : public DecoderLayer {
+class TransformerDecoderLayer final : public SequenceLayer {
   bool norm_first_;
 
  public:
@@ -138,23 +112,20 @@ class TransformerDecoderLayer final : public DecoderLayer {
         mlp(detail::hold<UnaryLayer>(std::move(feed_forward))),
         norm3(detail::hold<UnaryLayer>(std::move(third_norm))),
         dropout(options.dropout()) {}
-  Tensor forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {},
-                 TransformerWeights* weights = nullptr) const override;
-  KVCache::Layer project_memory(const Tensor& memory) const override;
-  Tensor forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const KVCache::Layer& memory,
-                      const Tensor& memory_mask) const override;
+  using SequenceLayer::forward;
+  /// The context has the memory: see decoder_context().
+  Tensor forward(const Tensor& x, const AttentionContext& context) const override;
   KVCache::LayerShape cache_shape() const override { return self_attn->cache_shape(); }
-  FIT_FIELDS_DECLARED
+  using SequenceLayer::operator();
+  /// A call with decoder_context(memory, terms): x (B, T, C), memory (B, S, C) -> (B, T, C).
+  Tensor operator()(const Tensor& x, const Tensor& memory, const DecoderTerms& terms = {}) const;
+  void fields(Fields& f) override;
 
   std::shared_ptr<AttentionLayer> self_attn;
   std::shared_ptr<UnaryLayer> norm1;
   std::shared_ptr<AttentionLayer> cross_attn;
   std::shared_ptr<UnaryLayer> norm2, mlp, norm3;
   Dropout dropout;  // of the results of self_attn and cross_attn
-
- private:
-  template <class Self, class Cross>
-  Tensor around(const Tensor& x, const Self& self, const Cross& cross) const;
 };
 
 /// A stack of encoder layers. With final_norm (by default if norm_first is set), a norm follows.
@@ -162,15 +133,13 @@ class TransformerEncoder final : public Layer {
  public:
   TransformerEncoder(const TransformerLayerOptions& options, std::int64_t num_layers);
   /// A stack of these layers, and a norm unless it is null.
-  explicit TransformerEncoder(ModuleList<EncoderLayer> stack, std::shared_ptr<UnaryLayer> last = {});
-  /// Calls all layers with the same masks. Appends the weights of each layer to `weights` unless it is null.
-  Tensor forward(const Tensor& x, const AttentionMasks& masks = {}, TransformerWeights* weights = nullptr) const;
-  /// The same for a padding mask, as create_padding_mask() makes it. The output is 0 at padding. Without dropout, only
-  /// attention computes with padding: the other layers skip it. A mask without padding goes to forward().
-  Tensor forward_unpadded(const Tensor& x, const Tensor& mask) const;
+  explicit TransformerEncoder(ModuleList<SequenceLayer> stack, std::shared_ptr<UnaryLayer> last = {});
+  /// Calls all layers with one context. Its `weights` get one tensor for each layer, undefined for one without
+  /// attention. With padding (see without_padding()), x is (B, S, C), and the output is 0 at padding.
+  Tensor forward(const Tensor& x, const AttentionContext& context = {}) const;
   FIT_FIELDS_DECLARED
 
-  ModuleList<EncoderLayer> layers;
+  ModuleList<SequenceLayer> layers;
   std::shared_ptr<UnaryLayer> norm;  // or null
 };
 
@@ -179,18 +148,18 @@ class TransformerDecoder final : public Layer {
  public:
   TransformerDecoder(const TransformerLayerOptions& options, std::int64_t num_layers);
   /// A stack of these layers, and a norm unless it is null.
-  explicit TransformerDecoder(ModuleList<DecoderLayer> stack, std::shared_ptr<UnaryLayer> last = {});
+  explicit TransformerDecoder(ModuleList<SequenceLayer> stack, std::shared_ptr<UnaryLayer> last = {});
   /// x (B, T, d_model), memory (B, S, d_model) -> (B, T, d_model). Appends the weights to `weights` unless it is null.
-  Tensor forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {},
+  Tensor forward(const Tensor& x, const Tensor& memory, const DecoderTerms& terms = {},
                  TransformerWeights* weights = nullptr) const;
+  /// The outputs for the next positions. They equal causal forward() of the full sequence, except for rounding. Builds
+  /// no graph. An Error leaves the length of the cache unchanged.
+  Tensor forward(const Tensor& x, DecoderCache& cache) const;
   /// A cache for up to max_length positions.
   DecoderCache make_cache(const Tensor& memory, const Tensor& memory_mask, std::int64_t max_length) const;
-  /// The outputs for the next positions. They equal causal forward() of the full sequence, except for rounding. Builds
-  /// no graph. An Error leaves the cache unchanged.
-  Tensor forward_next(const Tensor& x, DecoderCache& cache) const;
   FIT_FIELDS_DECLARED
 
-  ModuleList<DecoderLayer> layers;
+  ModuleList<SequenceLayer> layers;
   std::shared_ptr<UnaryLayer> norm;  // or null
 };
 

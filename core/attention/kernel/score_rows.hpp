@@ -1,5 +1,5 @@
 #pragma once
-#include "attention/kernel.hpp"
+#include "attention/kernel/kernel.hpp"
 #include "kernels/simd/arena.hpp"
 
 // The function of the scores of a call, for the rows of a tile. For *.simd.cpp files.

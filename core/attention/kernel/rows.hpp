@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "attention/kernel.hpp"
+#include "attention/kernel/kernel.hpp"
 #include "kernels/simd/exp2.hpp"
 #include "kernels/simd/matrix_rows.hpp"
 #include "kernels/simd/transform.hpp"
@@ -26,8 +26,8 @@ struct Row {
   std::uint64_t attends;  // bit j: the query attends to key j
   W factor;
 
-  // The query with number `row` of the tile.
-  Row(const AttentionScores<W>& a, const TilePlace& t, std::int64_t row)
+  // The query with number `row` of the tile. bits: its Visibility::row() in the tile.
+  Row(const AttentionScores<W>& a, const TilePlace& t, std::int64_t row, std::uint64_t bits)
       : a(a),
         b(t.b),
         h(t.h),
@@ -35,10 +35,10 @@ struct Row {
         j0(t.j0),
         count(t.count),
         width(t.width),
+        attends(bits & Visibility::bits_below(t.count)),
         factor(static_cast<W>(t.factor)) {
     const std::int64_t end = a.range(i).end - j0;
     to = end < count ? end : count;
-    attends = a.row(b, h, i, j0) & Visibility::bits_below(count);
   }
 
   // Of this row among all [B, H, Sq].

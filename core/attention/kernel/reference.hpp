@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "attention/kernel.hpp"
+#include "attention/kernel/kernel.hpp"
 
 // The formula of attention in plain loops. Kernels are tested against it. It stores the weights P [B, H, Sq, Sk]; F, of
 // the same shape, are the factors of dropout.

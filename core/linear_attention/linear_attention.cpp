@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "attention/linear_kernel.hpp"
 #include "fit/ops.hpp"
+#include "linear_attention/kernel/kernel.hpp"
 #include "ops/composed.hpp"
 #include "ops/flop_counter.hpp"
 #include "ops/precision.hpp"

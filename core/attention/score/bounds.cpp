@@ -5,7 +5,7 @@
 #include <limits>
 #include <sstream>
 
-#include "attention/expression.hpp"
+#include "attention/score/expression.hpp"
 #include "kernels/functions.hpp"
 #include "tensor/check.hpp"
 
@@ -95,6 +95,86 @@ Bounds bounds_of_lookup(const Tensor& table, const std::vector<Bounds>& indices)
   return bounds_of_elements(table, box);
 }
 
+// The bounds of a function of one argument.
+Bounds bounds_of_unary(Op op, const Bounds& x) {
+  switch (op) {
+    case Op::negative:
+      return times(-1, x);
+    case Op::absolute:
+    case Op::square: {
+      const double high = std::max(std::abs(x.low), std::abs(x.high));
+      const double low = x.low <= 0 && x.high >= 0 ? 0 : std::min(std::abs(x.low), std::abs(x.high));
+      return op == Op::absolute ? Bounds{low, high, x.nan} : Bounds{low * low, high * high, x.nan};
+    }
+    case Op::floor:
+      return {std::floor(x.low), std::floor(x.high), x.nan};
+    case Op::relu:
+      return {std::max(x.low, 0.), std::max(x.high, 0.), x.nan};
+    case Op::log:
+      return x.low < 0 ? anything : growing(op, x);
+    case Op::exp:
+    case Op::sqrt:
+    case Op::tanh:
+    case Op::sigmoid:
+      return growing(op, x);
+    case Op::logical_not:
+      return {1 - x.high, 1 - x.low, false};
+    default:
+      return anything;
+  }
+}
+
+Bounds bounds_of_quotient(const Bounds& a, const Bounds& b, bool integer, bool nan) {
+  if (b.low <= 0 && b.high >= 0) return anything;
+  const Bounds q = corners(a.low / b.low, a.low / b.high, a.high / b.low, a.high / b.high, nan);
+  return integer ? Bounds{std::floor(q.low), std::floor(q.high), q.nan} : q;
+}
+
+Bounds bounds_of_remainder(const Bounds& a, const Bounds& b, bool nan) {
+  if (b.low <= 0 && b.high >= 0) return anything;
+  if (b.single() && std::floor(a.low / b.low) == std::floor(a.high / b.low)) {
+    const double base = std::floor(a.low / b.low) * b.low;
+    return {a.low - base, a.high - base, nan};
+  }
+  return b.low > 0 ? Bounds{0, b.high - 1, nan} : Bounds{b.low + 1, 0, nan};
+}
+
+// The bounds of a comparison.
+Bounds bounds_of_comparison(Op op, const Bounds& a, const Bounds& b, bool nan) {
+  if (op == Op::less) return condition(nan ? false : a.low >= b.high, !nan && a.high < b.low);
+  if (op == Op::less_equal) return condition(nan ? false : a.low > b.high, !nan && a.high <= b.low);
+  const bool same = !nan && a.single() && b.single() && a.low == b.low;
+  const bool apart = !nan && (a.high < b.low || b.high < a.low);
+  return op == Op::equal ? condition(apart, same) : condition(same, apart);
+}
+
+// The bounds of a function of two arguments.
+Bounds bounds_of_binary(const Step& s, const Bounds& a, const Bounds& b) {
+  const bool nan = a.nan || b.nan;
+  switch (s.op) {
+    case Op::add:
+      return plus(a, b);
+    case Op::subtract:
+      return plus(a, times(-1, b));
+    case Op::multiply:
+      return corners(a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high, nan);
+    case Op::divide:
+      return bounds_of_quotient(a, b, s.kind == SymbolKind::integer, nan);
+    case Op::remainder:
+      return bounds_of_remainder(a, b, nan);
+    case Op::minimum:
+      return {std::min(a.low, b.low), std::min(a.high, b.high), nan};
+    case Op::maximum:
+      return {std::max(a.low, b.low), std::max(a.high, b.high), nan};
+    case Op::logical_and:
+      return {std::min(a.low, b.low), std::min(a.high, b.high), false};
+    case Op::logical_or:
+      return {std::max(a.low, b.low), std::max(a.high, b.high), false};
+    default:
+      return bounds_of_comparison(s.op, a, b, nan);
+  }
+}
+
 Bounds bounds_of_step(const Step& s, const std::vector<Bounds>& known, const std::vector<Tensor>& tables,
                       const PairBounds& p) {
   const auto arg = [&](std::size_t i) -> const Bounds& { return known[static_cast<std::size_t>(s.args[i])]; };
@@ -104,81 +184,10 @@ Bounds bounds_of_step(const Step& s, const std::vector<Bounds>& known, const std
     for (std::size_t i = 0; i < s.args.size(); ++i) indices.push_back(arg(i));
     return bounds_of_lookup(tables[static_cast<std::size_t>(s.table)], indices);
   }
-  bool nan = false;
-  for (std::size_t i = 0; i < s.args.size(); ++i) nan = nan || arg(i).nan;
-  switch (s.op) {
-    case Op::number:
-      return {s.number, s.number, std::isnan(s.number)};
-    case Op::add:
-      return plus(arg(0), arg(1));
-    case Op::subtract:
-      return plus(arg(0), times(-1, arg(1)));
-    case Op::negative:
-      return times(-1, arg(0));
-    case Op::multiply: {
-      const Bounds &a = arg(0), &b = arg(1);
-      return corners(a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high, nan);
-    }
-    case Op::divide: {
-      const Bounds &a = arg(0), &b = arg(1);
-      if (b.low <= 0 && b.high >= 0) return anything;
-      const Bounds q = corners(a.low / b.low, a.low / b.high, a.high / b.low, a.high / b.high, nan);
-      return s.kind == SymbolKind::integer ? Bounds{std::floor(q.low), std::floor(q.high), q.nan} : q;
-    }
-    case Op::remainder: {
-      const Bounds &a = arg(0), &b = arg(1);
-      if (b.low <= 0 && b.high >= 0) return anything;
-      if (b.single() && std::floor(a.low / b.low) == std::floor(a.high / b.low)) {
-        const double base = std::floor(a.low / b.low) * b.low;
-        return {a.low - base, a.high - base, nan};
-      }
-      return b.low > 0 ? Bounds{0, b.high - 1, nan} : Bounds{b.low + 1, 0, nan};
-    }
-    case Op::minimum:
-      return {std::min(arg(0).low, arg(1).low), std::min(arg(0).high, arg(1).high), nan};
-    case Op::maximum:
-      return {std::max(arg(0).low, arg(1).low), std::max(arg(0).high, arg(1).high), nan};
-    case Op::absolute:
-    case Op::square: {
-      const Bounds& x = arg(0);
-      const double most = std::max(std::abs(x.low), std::abs(x.high));
-      const double least = x.low <= 0 && x.high >= 0 ? 0 : std::min(std::abs(x.low), std::abs(x.high));
-      return s.op == Op::absolute ? Bounds{least, most, nan} : Bounds{least * least, most * most, nan};
-    }
-    case Op::floor:
-      return {std::floor(arg(0).low), std::floor(arg(0).high), nan};
-    case Op::relu:
-      return {std::max(arg(0).low, 0.), std::max(arg(0).high, 0.), nan};
-    case Op::log:
-      if (arg(0).low < 0) return anything;
-      return growing(s.op, arg(0));
-    case Op::exp:
-    case Op::sqrt:
-    case Op::tanh:
-    case Op::sigmoid:
-      return growing(s.op, arg(0));
-    case Op::less:
-      return condition(nan ? false : arg(0).low >= arg(1).high, !nan && arg(0).high < arg(1).low);
-    case Op::less_equal:
-      return condition(nan ? false : arg(0).low > arg(1).high, !nan && arg(0).high <= arg(1).low);
-    case Op::equal:
-    case Op::not_equal: {
-      const Bounds &a = arg(0), &b = arg(1);
-      const bool same = !nan && a.single() && b.single() && a.low == b.low;
-      const bool apart = !nan && (a.high < b.low || b.high < a.low);
-      return s.op == Op::equal ? condition(apart, same) : condition(same, apart);
-    }
-    case Op::logical_and:
-      return {std::min(arg(0).low, arg(1).low), std::min(arg(0).high, arg(1).high), false};
-    case Op::logical_or:
-      return {std::max(arg(0).low, arg(1).low), std::max(arg(0).high, arg(1).high), false};
-    case Op::logical_not:
-      return {1 - arg(0).high, 1 - arg(0).low, false};
-    case Op::where:
-      return arg(0).single() ? arg(arg(0).low != 0 ? 1 : 2) : joined(arg(1), arg(2));
-    default:
-      return anything;
-  }
+  if (s.op == Op::number) return {s.number, s.number, std::isnan(s.number)};
+  if (s.op == Op::where) return arg(0).single() ? arg(arg(0).low != 0 ? 1 : 2) : joined(arg(1), arg(2));
+  if (s.args.size() == 1) return bounds_of_unary(s.op, arg(0));
+  return s.args.size() == 2 ? bounds_of_binary(s, arg(0), arg(1)) : anything;
 }
 
 std::string digits(double x) {

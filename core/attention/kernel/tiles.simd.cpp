@@ -1,8 +1,8 @@
-#include "attention/tiles.hpp"
+#include "attention/kernel/tiles.hpp"
 
-#include "attention/kernel.hpp"
-#include "attention/rows.hpp"
-#include "attention/score_rows.hpp"
+#include "attention/kernel/kernel.hpp"
+#include "attention/kernel/rows.hpp"
+#include "attention/kernel/score_rows.hpp"
 
 // Letters as in rows.hpp. Tiles: VectorTiles or Bf16Tiles, of tiles.hpp.
 namespace fit::kernels {
@@ -53,7 +53,7 @@ void over_keys(const Attention<T>& a, ScoreRows<W>& score, const QueryBlock& q, 
       score.take_tile(a, tile);
       for (std::int64_t i = 0; i < q.rows; i += score_block) score.forward(a, i, s + i * N, s + i * N);
     }
-    for (std::int64_t i = 0; i < q.rows; ++i) each_row(i, Row<W>(a, tile, i), s + i * N);
+    for (std::int64_t i = 0; i < q.rows; ++i) each_row(i, Row<W>(a, tile, i, a.row(q.b, q.h, q.i0 + i, j0)), s + i * N);
     each_tile(tile);
   }
 }
@@ -104,7 +104,7 @@ bool forward(const Attention<T>& a, const QueryBlock& q, const W* keys, const He
     W m = softmax.m[i], inv_l = 1 / sum_lanes(load<Vec<W>>(softmax.lanes(i)));
     if (!std::isfinite(m + inv_l)) {
       const Interval query{q.i0 + i, q.i0 + i + 1};
-      const bool fully_masked = std::isinf(inv_l) && a.tile(q.b, q.h, query, {0, a.Sk}) == TileState::empty;
+      const bool fully_masked = std::isinf(inv_l) && a.state(q.b, q.h, query, {0, a.Sk}) == TileState::empty;
       m = 0;
       inv_l = fully_masked ? W(0) : std::numeric_limits<W>::quiet_NaN();
     }
@@ -134,14 +134,57 @@ void weights(const Attention<T>& a, const QueryBlock& q, const W* keys, const So
       [](const TilePlace&) {});
 }
 
+// Makes the weights p of a tile, and of the gradients ds of its weights those of its products. s: the products. delta:
+// of all rows.
+template <class T, class W>
+void score_gradients(const AttentionBackward<T>& call, ScoreRows<W>& score, const TilePlace& tile, const W* delta, W* s,
+                     W* p, W* ds) {
+  const Attention<T>& a = call.a;
+  if (score) score.take_tile(a, tile);
+  for (std::int64_t first = 0; first < tile.rows;) {
+    const auto [some, results] = score ? score.forward(a, first, s + first * N, nullptr) : ScoreBlock<W>{tile.rows, s};
+    std::uint64_t attends[score_block];
+    for (std::int64_t i = first; i < first + some; ++i) {
+      const Row<W> r(a, tile, i, a.row(tile.b, tile.h, tile.i0 + i, tile.j0));
+      W* const weight = p + i * N;
+      W* const dscore = ds + i * N;
+      alignas(64) W factors[N];
+      if (a.dropout > 0) {
+        drop_factors(r, factors);
+        multiply_row(dscore, factors, r.width);
+      }
+      row_weights(r, call.stats, results + (i - first) * N, weight, dscore, delta[r.index()]);
+      if (a.dropout > 0) multiply_row(weight, factors, r.width);
+      if (score) attends[i - first] = r.attends;
+    }
+    if (score) score.backward(attends, ds + first * N, call.d.dtables);
+    first += some;
+  }
+  if (score) score.leave_tile(call.d.dtables);
+}
+
+// Adds the gradients ds of a tile of scores to dbias, if there is one. With `check`, clears masked ones first.
+template <class T, class W>
+void bias_gradients(const AttentionBackward<T>& call, const TilePlace& tile, W* ds) {
+  using V = Vec<W>;
+  const Attention<T>& a = call.a;
+  const HeadView<W>& dbias = call.d.dbias;
+  for (std::int64_t i = 0; i < tile.rows && (call.check || dbias.data); ++i) {
+    const Row<W> r(a, tile, i, a.row(tile.b, tile.h, tile.i0 + i, tile.j0));
+    W* const dscore = ds + i * N;
+    if (call.check) clear_masked(r, dscore);
+    if (!dbias.data) continue;
+    W* const to = dbias.at(tile.b, tile.h, tile.i0 + i) + tile.j0;
+    transform(
+        to, tile.count, [](const V& x, const V& y) { return x + y; }, to, dscore);
+  }
+}
+
 // One head of queries over one block of keys: adds to dk, dv, dq (of queries 0 …), dbias and dtables.
 template <class Tiles, class T = typename Tiles::T, class W = typename Tiles::W>
 void backward_head(const AttentionBackward<T>& call, std::int64_t b, std::int64_t h, std::int64_t j0, const W* keys,
                    const W* queries, const W* delta, W* dq, W* dk, W* dv, Arena<W> arena) {
-  using V = Vec<W>;
   const Attention<T>& a = call.a;
-  const HeadView<W>& dbias = call.d.dbias;
-  const std::int64_t kv = h / a.group();
   const std::int64_t k_row = filled_to(Tiles::step, a.D), v_row = filled_to(Tiles::step, a.Dv);
   W* const p = arena.take(query_block * N);
   W* const ds = arena.take(query_block * N);
@@ -150,10 +193,10 @@ void backward_head(const AttentionBackward<T>& call, std::int64_t b, std::int64_
   ScoreRows<W> score(a, b, h, arena);
   Tiles tiles(a, b, h, keys, queries, &call.dout, arena);
   tiles.take_keys(j0, all);
-  // dq is added to in whole steps. With a table, blocks of queries are those of its tiles.
+  // dq is added to in whole steps. With tiles, blocks of queries are those of the tiles.
   const Interval range = a.queries_of({j0, j0 + all});
   const std::int64_t padded_end = filled_to(Tiles::step, range.end), end = padded_end < a.Sq ? padded_end : a.Sq;
-  const std::int64_t step = query_step(a), align = a.table.tiles.data ? step : Tiles::step;
+  const std::int64_t step = query_step(a), align = a.tiles.data ? step : Tiles::step;
   for (std::int64_t i0 = range.first / align * align; i0 < end; i0 += step) {
     if (a.skips(b, h, i0, j0)) continue;
     const std::int64_t rows = end - i0 < step ? end - i0 : step;
@@ -162,37 +205,8 @@ void backward_head(const AttentionBackward<T>& call, std::int64_t b, std::int64_
     tiles.take_queries(i0, rows);
     tiles.scores(count, scores);
     tiles.dweights(count, ds);
-    if (score) score.take_tile(a, tile);
-    for (std::int64_t first = 0; first < rows;) {
-      const auto [some, results] =
-          score ? score.forward(a, first, scores + first * N, nullptr) : ScoreBlock<W>{rows, p};
-      std::uint64_t attends[score_block];
-      for (std::int64_t i = first; i < first + some; ++i) {
-        const Row<W> r(a, tile, i);
-        W* const weight = p + i * N;
-        W* const dscore = ds + i * N;
-        alignas(64) W factors[N];
-        if (a.dropout > 0) {
-          drop_factors(r, factors);
-          multiply_row(dscore, factors, r.width);
-        }
-        row_weights(r, call.stats, results + (i - first) * N, weight, dscore, delta[r.index()]);
-        if (a.dropout > 0) multiply_row(weight, factors, r.width);
-        if (score) attends[i - first] = r.attends;
-      }
-      if (score) score.backward(attends, ds + first * N, call.d.dtables);
-      first += some;
-    }
-    if (score) score.leave_tile(call.d.dtables);
-    for (std::int64_t i = 0; i < rows && (call.check || dbias.data); ++i) {
-      const Row<W> r(a, tile, i);
-      W* const dscore = ds + i * N;
-      if (call.check) clear_masked(r, dscore);
-      if (!dbias.data) continue;
-      W* const to = dbias.at(b, h, i0 + i) + j0;
-      transform(
-          to, count, [](const V& x, const V& y) { return x + y; }, to, dscore);
-    }
+    score_gradients(call, score, tile, delta, scores, p, ds);
+    bias_gradients(call, tile, ds);
     W* const dq_at = dq + i0 * k_row;
     if (!call.check) {
       tiles.gradients(count, p, ds, dq_at, dk, dv);
@@ -200,7 +214,7 @@ void backward_head(const AttentionBackward<T>& call, std::int64_t b, std::int64_
     }
     attended_product(a, tile, true, p, call.dout.at(b, h, i0), call.dout.row, a.Dv, dv, v_row, arena);
     attended_product(a, tile, true, ds, a.q.at(b, h, i0), a.q.row, a.D, dk, k_row, arena);
-    attended_product(a, tile, false, ds, a.k.at(b, kv, j0), a.k.row, a.D, dq_at, k_row, arena);
+    attended_product(a, tile, false, ds, a.k.at(b, h / a.group(), j0), a.k.row, a.D, dq_at, k_row, arena);
   }
   if (score) score.leave_head(call.d.dtables);
 }

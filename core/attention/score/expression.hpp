@@ -4,7 +4,7 @@
 #include <tuple>
 #include <vector>
 
-#include "attention/visibility.hpp"
+#include "attention/visibility/visibility.hpp"
 #include "fit/score.hpp"
 #include "fit/tensor.hpp"
 
@@ -101,6 +101,9 @@ std::vector<Bounds> bounds_of_steps(const Expression& e, const PairBounds& pairs
 /// Throws Error in the name of `op` if an index leaves its table, or if an integer is too large to be exact: more than
 /// 2^52, or 2^24 for float32.
 void check_steps(const Expression& e, const char* op, const PairBounds& pairs, DType dtype);
+/// The same for all pairs of a call that causality and the window of v allow, with B elements and H heads.
+void check_ranges(const char* op, const Expression& e, std::int64_t B, std::int64_t H, const kernels::Visibility& v,
+                  DType dtype = float64);
 /// The first of some pairs: its element, its head, the numbers of its query and of its key.
 struct PairOrigin {
   std::int64_t batch = 0, head = 0, query = 0, key = 0;
@@ -110,6 +113,9 @@ struct PairOrigin {
 /// that leaves its table (for a pair that does not attend) gives the nearest element.
 Tensor compute_by_operations(const Expression& e, const Tensor& scores, const std::vector<Tensor>& values,
                              const Tensor& masked, const Shape& pairs, const PairOrigin& origin);
+/// The pairs (B, H, Sq, Sk) from `origin` on that an expression allows, boolean (B|1, H|1, Sq, Sk). Pairs that
+/// causality or the window masks may have any value.
+Tensor evaluate_mask(const Expression& attends, const Shape& pairs, const PairOrigin& origin = {});
 /// The steps as kernels take them; see score_lowering.hpp.
 template <class W>
 class LoweredScore;

@@ -1,6 +1,6 @@
-#include "attention/linear_kernel.hpp"
+#include "linear_attention/kernel/kernel.hpp"
 
-#include "attention/linear_pairs.hpp"
+#include "linear_attention/kernel/pairs.hpp"
 
 // The formulas, and the meaning of the letters, are in linear_kernel.hpp.
 namespace fit::kernels {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <ostream>
 
-#include "attention/kernel.hpp"
+#include "attention/kernel/kernel.hpp"
 
 // The backward pass as a list of tasks, which depends on shapes alone: results do not depend on the threads.
 namespace fit::kernels {

@@ -1,10 +1,10 @@
 #pragma once
-#include "attention/linear_kernel.hpp"
 #include "kernels/simd/arena.hpp"
 #include "kernels/simd/math.hpp"
 #include "kernels/simd/matrix_rows.hpp"
 #include "kernels/simd/transform.hpp"
 #include "kernels/simd/transpose.hpp"
+#include "linear_attention/kernel/kernel.hpp"
 #include "matmul/macro_kernel.hpp"
 
 // The factors of a chunk, and products of its pairs of steps. The letters are those of linear_kernel.hpp. For

@@ -1,11 +1,12 @@
 // Symbols record the calls that a lambda makes with them. This file checks kinds.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <sstream>
 #include <utility>
 
-#include "attention/expression.hpp"
-#include "attention/score_lowering.hpp"
+#include "attention/score/expression.hpp"
+#include "attention/score/lowering.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {
@@ -89,65 +90,56 @@ const Node& complete(const Node& n) {
   check::fail(op_name, "in ", shown(whole), ", ", shown(part), " is ", name_of(part.kind), ": ", rule);
 }
 
-// The kind of the result. Throws Error if the arguments have kinds that do not fit.
-SymbolKind kind_of(const SymbolNode& n) {
-  const auto is = [&](std::size_t i, SymbolKind kind) { return n.args[i]->kind == kind; };
-  const auto no_condition = [&](std::size_t from = 0) {
-    for (std::size_t i = from; i < n.args.size(); ++i)
-      if (is(i, SymbolKind::condition))
-        fail_kind(n, *n.args[i], "a number is needed; where(condition, a, b) makes one");
-  };
-  const auto conditions = [&](std::size_t end) {
-    for (std::size_t i = 0; i < end; ++i)
-      if (!is(i, SymbolKind::condition)) fail_kind(n, *n.args[i], "a condition is needed, such as a < b");
-  };
-  const auto joined = [&](std::size_t from = 0) {
-    for (std::size_t i = from; i < n.args.size(); ++i)
-      if (!is(i, SymbolKind::integer)) return SymbolKind::number;
-    return SymbolKind::integer;
-  };
+// The arguments of a call from number `from` to `end` - 1 must be no conditions, or must be conditions.
+void expect_numbers(const SymbolNode& n, std::size_t from = 0) {
+  for (std::size_t i = from; i < n.args.size(); ++i)
+    if (n.args[i]->kind == SymbolKind::condition)
+      fail_kind(n, *n.args[i], "a number is needed; where(condition, a, b) makes one");
+}
+void expect_conditions(const SymbolNode& n, std::size_t end) {
+  for (std::size_t i = 0; i < end; ++i)
+    if (n.args[i]->kind != SymbolKind::condition) fail_kind(n, *n.args[i], "a condition is needed, such as a < b");
+}
+
+// The kind of a condition, or of where(). Throws Error if the arguments have kinds that do not fit.
+SymbolKind kind_of_choice(const SymbolNode& n) {
+  const auto condition = [&](std::size_t i) { return n.args[i]->kind == SymbolKind::condition; };
+  const auto integer = [&](std::size_t i) { return n.args[i]->kind == SymbolKind::integer; };
   switch (n.op) {
-    case Op::logical_and:
-    case Op::logical_or:
-    case Op::logical_not:
-      conditions(n.args.size());
+    case Op::where:
+      expect_conditions(n, 1);
+      if (condition(1) && condition(2)) return SymbolKind::condition;
+      expect_numbers(n, 1);
+      return integer(1) && integer(2) ? SymbolKind::integer : SymbolKind::number;
+    case Op::equal:
+    case Op::not_equal:
+      if (!condition(0) || !condition(1)) expect_numbers(n);
       return SymbolKind::condition;
     case Op::less:
     case Op::less_equal:
-      no_condition();
+      expect_numbers(n);
       return SymbolKind::condition;
-    case Op::equal:
-    case Op::not_equal:
-      if (!is(0, SymbolKind::condition) || !is(1, SymbolKind::condition)) no_condition();
-      return SymbolKind::condition;
-    case Op::where:
-      conditions(1);
-      if (is(1, SymbolKind::condition) && is(2, SymbolKind::condition)) return SymbolKind::condition;
-      no_condition(1);
-      return joined(1);
-    case Op::floor:
-      no_condition();
-      return SymbolKind::integer;
-    case Op::remainder:
-      no_condition();
-      if (joined() != SymbolKind::integer)
-        fail_kind(n, is(0, SymbolKind::integer) ? *n.args[1] : *n.args[0], "% is for integers");
-      return SymbolKind::integer;
-    case Op::add:
-    case Op::subtract:
-    case Op::multiply:
-    case Op::divide:
-    case Op::negative:
-    case Op::absolute:
-    case Op::minimum:
-    case Op::maximum:
-    case Op::square:
-      no_condition();
-      return joined();
     default:
-      no_condition();
-      return SymbolKind::number;
+      expect_conditions(n, n.args.size());
+      return SymbolKind::condition;
   }
+}
+
+// The kind of the result. Throws Error if the arguments have kinds that do not fit.
+SymbolKind kind_of(const SymbolNode& n) {
+  constexpr Op choices[] = {Op::logical_and, Op::logical_or, Op::logical_not, Op::less,
+                            Op::less_equal,  Op::equal,      Op::not_equal,   Op::where};
+  // Of integers, these are integers.
+  constexpr Op exact[] = {Op::add,      Op::subtract, Op::multiply, Op::divide, Op::negative,
+                          Op::absolute, Op::minimum,  Op::maximum,  Op::square, Op::remainder};
+  const auto among = [&](const auto& ops) { return std::find(std::begin(ops), std::end(ops), n.op) != std::end(ops); };
+  if (among(choices)) return kind_of_choice(n);
+  expect_numbers(n);
+  if (n.op == Op::floor) return SymbolKind::integer;
+  const auto other =
+      std::find_if(n.args.begin(), n.args.end(), [](const Node& a) { return a->kind != SymbolKind::integer; });
+  if (n.op == Op::remainder && other != n.args.end()) fail_kind(n, **other, "% is for integers");
+  return among(exact) && other == n.args.end() ? SymbolKind::integer : SymbolKind::number;
 }
 
 Node made(Op op, std::vector<Node> args, double number = 0) {

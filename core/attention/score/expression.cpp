@@ -1,5 +1,5 @@
 // The list of steps of a lambda: how it is made, and computed by operations.
-#include "attention/expression.hpp"
+#include "attention/score/expression.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -53,20 +53,15 @@ std::optional<LinearForm> form_of(const Step& s, const std::vector<Step>& steps,
       return leaf(&LinearForm::query, -static_cast<double>(first_key));
     case Op::key:
       return leaf(&LinearForm::key);
-    case Op::add:
-    case Op::subtract:
-      if (arg(0) && arg(1)) return sum(*arg(0), s.op == Op::add ? 1 : -1, *arg(1));
-      return {};
-    case Op::negative:
-      if (arg(0)) return sum({}, -1, *arg(0));
-      return {};
-    case Op::multiply:
-      if (arg(0) && arg(1) && arg(0)->is_constant()) return sum({}, arg(0)->constant, *arg(1));
-      if (arg(0) && arg(1) && arg(1)->is_constant()) return sum({}, arg(1)->constant, *arg(0));
-      return {};
     default:
-      return {};
+      break;
   }
+  if (s.op == Op::negative && arg(0)) return sum({}, -1, *arg(0));
+  if (s.args.size() != 2 || !arg(0) || !arg(1)) return {};
+  if (s.op == Op::add || s.op == Op::subtract) return sum(*arg(0), s.op == Op::add ? 1 : -1, *arg(1));
+  if (s.op == Op::multiply && arg(0)->is_constant()) return sum({}, arg(0)->constant, *arg(1));
+  if (s.op == Op::multiply && arg(1)->is_constant()) return sum({}, arg(1)->constant, *arg(0));
+  return {};
 }
 
 // Makes the list from the nodes: equal calls are one step.
@@ -160,96 +155,136 @@ std::int64_t Expression::extent(SymbolOp leaf) const {
   return least == std::numeric_limits<std::int64_t>::max() ? 1 : least;
 }
 
-Tensor compute_by_operations(const Expression& e, const Tensor& scores, const std::vector<Tensor>& values,
-                             const Tensor& masked, const Shape& pairs, const PairOrigin& origin) {
-  const DType dtype = scores.defined() ? scores.dtype() : float64;
-  std::vector<Tensor> all;
-  const auto places = [](std::int64_t n, std::int64_t first, const Shape& shape) {
-    return reshape(arange(n).to(float64) + static_cast<double>(first), shape);
-  };
-  // At masked pairs numbers are 1: no derivative there is infinite, so that 0 times it is 0.
-  const auto cleared = [&](const Step& s, Tensor x) {
-    if (!masked.defined() || s.kind != SymbolKind::number || x.rank() == 0) return x;
-    return masked_fill(broadcast_to(x, pairs), masked, 1);
-  };
-  const auto value = [&](const Step& s) -> Tensor {
-    const auto any = [&](std::size_t i) -> const Tensor& { return all[static_cast<std::size_t>(s.args[i])]; };
-    const auto arg = [&](std::size_t i) { return s.kind == SymbolKind::number ? any(i).to(dtype) : any(i); };
-    // Both sides of a comparison as numbers of one type.
-    const auto side = [&](std::size_t i) { return any(0).dtype() == any(1).dtype() ? any(i) : any(i).to(dtype); };
-    if (const SymbolFunction* const f = function_of(s.op))
-      return f->operation(arg(0)).to(s.kind == SymbolKind::integer ? float64 : dtype);
+namespace {
+
+// compute_by_operations(), step by step.
+class Operations {
+ public:
+  Operations(const Expression& e, const Tensor& scores, const std::vector<Tensor>& tables, const Tensor& masked,
+             const Shape& pairs, const PairOrigin& origin)
+      : e_(e), scores_(scores), tables_(tables), masked_(masked), pairs_(pairs), origin_(origin) {}
+
+  Tensor result() {
+    for (const Step& s : e_.steps) {
+      const Tensor x = s.args.empty() || s.op == Op::lookup ? leaf(s) : s.args.size() == 1 ? unary(s) : binary(s);
+      // At masked pairs numbers are 1: no derivative there is infinite, so that 0 times it is 0.
+      const bool clears = masked_.defined() && s.kind == SymbolKind::number && x.rank() > 0;
+      all_.push_back(clears ? masked_fill(broadcast_to(x, pairs_), masked_, 1) : x);
+    }
+    return all_.back();
+  }
+
+ private:
+  const Tensor& any(const Step& s, std::size_t i) const { return all_[static_cast<std::size_t>(s.args[i])]; }
+  // An argument in the type of the result.
+  Tensor arg(const Step& s, std::size_t i) const {
+    return s.kind == SymbolKind::number ? any(s, i).to(dtype_) : any(s, i);
+  }
+  DType dtype_of(SymbolKind kind) const {
+    return kind == SymbolKind::condition ? boolean : kind == SymbolKind::integer ? float64 : dtype_;
+  }
+
+  // A number, the score, a place or an element of a table.
+  Tensor leaf(const Step& s) const {
+    const auto places = [](std::int64_t n, std::int64_t first, const Shape& shape) {
+      return reshape(arange(n).to(float64) + static_cast<double>(first), shape);
+    };
     switch (s.op) {
       case Op::number:
-        return s.kind == SymbolKind::condition ? full({}, s.number, boolean)
-                                               : full({}, s.number, s.kind == SymbolKind::integer ? float64 : dtype);
+        return full({}, s.number, dtype_of(s.kind));
       case Op::score:
-        return scores;
+        return scores_;
       case Op::batch:
-        return places(pairs[0], origin.batch, {pairs[0], 1, 1, 1});
+        return places(pairs_[0], origin_.batch, {pairs_[0], 1, 1, 1});
       case Op::head:
-        return places(pairs[1], origin.head, {1, pairs[1], 1, 1});
+        return places(pairs_[1], origin_.head, {1, pairs_[1], 1, 1});
       case Op::query:
-        return places(pairs[2], origin.query + e.first_key, {1, 1, pairs[2], 1});
+        return places(pairs_[2], origin_.query + e_.first_key, {1, 1, pairs_[2], 1});
       case Op::row:
-        return places(pairs[2], origin.query, {1, 1, pairs[2], 1});
+        return places(pairs_[2], origin_.query, {1, 1, pairs_[2], 1});
       case Op::key:
-        return places(pairs[3], origin.key, {1, 1, 1, pairs[3]});
-      case Op::lookup: {
-        const Tensor& table = values[static_cast<std::size_t>(s.table)];
-        Tensor flat = full({}, 0, float64);
-        for (std::size_t axis = 0; axis < s.args.size(); ++axis) {
-          const std::int64_t size = table.size(static_cast<int>(axis));
-          // Masked pairs may have any index.
-          flat = flat * size + clamp(any(axis), 0, size - 1);
-        }
-        const Tensor x = take(reshape(table, {table.numel()}), flat.to(int64));
-        return s.kind == SymbolKind::number    ? x.to(dtype)
-               : s.kind == SymbolKind::integer ? x.to(float64)
-                                               : x.to(boolean);
-      }
-      case Op::negative:
-        return -arg(0);
-      case Op::logical_not:
-        return logical_not(any(0));
-      case Op::square:
-        return arg(0) * arg(0);
-      case Op::pow:
-        return pow(arg(0), s.number);
-      case Op::add:
-        return arg(0) + arg(1);
-      case Op::subtract:
-        return arg(0) - arg(1);
-      case Op::multiply:
-        return arg(0) * arg(1);
-      case Op::divide:
-        return s.kind == SymbolKind::integer ? floor(arg(0) / arg(1)) : arg(0) / arg(1);
-      case Op::remainder:
-        return remainder(arg(0), arg(1));
-      case Op::minimum:
-        return minimum(arg(0), arg(1));
-      case Op::maximum:
-        return maximum(arg(0), arg(1));
-      case Op::less:
-        return side(0) < side(1);
-      case Op::less_equal:
-        return side(0) <= side(1);
-      case Op::equal:
-        return side(0) == side(1);
-      case Op::not_equal:
-        return side(0) != side(1);
-      case Op::logical_and:
-        return logical_and(any(0), any(1));
-      case Op::logical_or:
-        return logical_or(any(0), any(1));
-      case Op::where:
-        return where(any(0), arg(1), arg(2));
+        return places(pairs_[3], origin_.key, {1, 1, 1, pairs_[3]});
       default:
-        return {};
+        return looked_up(s);
     }
-  };
-  for (const Step& s : e.steps) all.push_back(cleared(s, value(s)));
-  return all.back();
+  }
+  Tensor looked_up(const Step& s) const {
+    const Tensor& table = tables_[static_cast<std::size_t>(s.table)];
+    Tensor flat = full({}, 0, float64);
+    for (std::size_t axis = 0; axis < s.args.size(); ++axis) {
+      const std::int64_t size = table.size(static_cast<int>(axis));
+      flat = flat * size + clamp(any(s, axis), 0, size - 1);  // masked pairs may have any index
+    }
+    return take(reshape(table, {table.numel()}), flat.to(int64)).to(dtype_of(s.kind));
+  }
+  Tensor unary(const Step& s) const {
+    if (const SymbolFunction* const f = function_of(s.op)) return f->operation(arg(s, 0)).to(dtype_of(s.kind));
+    switch (s.op) {
+      case Op::negative:
+        return -arg(s, 0);
+      case Op::logical_not:
+        return logical_not(any(s, 0));
+      case Op::square:
+        return arg(s, 0) * arg(s, 0);
+      default:
+        return pow(arg(s, 0), s.number);
+    }
+  }
+  Tensor binary(const Step& s) const {
+    switch (s.op) {
+      case Op::add:
+        return arg(s, 0) + arg(s, 1);
+      case Op::subtract:
+        return arg(s, 0) - arg(s, 1);
+      case Op::multiply:
+        return arg(s, 0) * arg(s, 1);
+      case Op::divide:
+        return s.kind == SymbolKind::integer ? floor(arg(s, 0) / arg(s, 1)) : arg(s, 0) / arg(s, 1);
+      case Op::remainder:
+        return remainder(arg(s, 0), arg(s, 1));
+      case Op::minimum:
+        return minimum(arg(s, 0), arg(s, 1));
+      case Op::maximum:
+        return maximum(arg(s, 0), arg(s, 1));
+      case Op::where:
+        return where(any(s, 0), arg(s, 1), arg(s, 2));
+      default:
+        return condition(s);
+    }
+  }
+  Tensor condition(const Step& s) const {
+    const Tensor &x = any(s, 0), &y = any(s, 1);
+    if (s.op == Op::logical_and) return logical_and(x, y);
+    if (s.op == Op::logical_or) return logical_or(x, y);
+    const bool same = x.dtype() == y.dtype();  // numbers are compared in one type
+    const Tensor a = same ? x : x.to(dtype_), b = same ? y : y.to(dtype_);
+    switch (s.op) {
+      case Op::less:
+        return a < b;
+      case Op::less_equal:
+        return a <= b;
+      case Op::equal:
+        return a == b;
+      default:
+        return a != b;
+    }
+  }
+
+  const Expression& e_;
+  const Tensor& scores_;
+  const std::vector<Tensor>& tables_;
+  const Tensor& masked_;
+  const Shape& pairs_;
+  const PairOrigin& origin_;
+  const DType dtype_ = scores_.defined() ? scores_.dtype() : float64;
+  std::vector<Tensor> all_;  // the results of the steps so far
+};
+
+}  // namespace
+
+Tensor compute_by_operations(const Expression& e, const Tensor& scores, const std::vector<Tensor>& values,
+                             const Tensor& masked, const Shape& pairs, const PairOrigin& origin) {
+  return Operations(e, scores, values, masked, pairs, origin).result();
 }
 
 }  // namespace fit::detail

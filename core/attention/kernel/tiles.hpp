@@ -1,5 +1,5 @@
 #pragma once
-#include "attention/rows.hpp"
+#include "attention/kernel/rows.hpp"
 #include "kernels/simd/arena.hpp"
 #include "kernels/simd/transpose.hpp"
 #include "matmul/gemv.hpp"

@@ -1,4 +1,4 @@
-#include "attention/linear_kernel.hpp"
+#include "linear_attention/kernel/kernel.hpp"
 
 #include <algorithm>
 

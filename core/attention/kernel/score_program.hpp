@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <new>
 
-#include "attention/visibility.hpp"
+#include "attention/visibility/visibility.hpp"
 #include "fit/detail/symbol_op.hpp"
 
 // A function of the scores as kernels compute it: a list of steps. score_lowering.cpp makes it of an Expression.

@@ -1,7 +1,5 @@
 // Masks as expressions: nothing of the scores' size is stored.
-#include "attention/attend.hpp"
-#include "attention/plan.hpp"
-#include "fit/attention.hpp"
+#include "attention/score/expression.hpp"
 #include "fit/ops.hpp"
 #include "tensor/check.hpp"
 
@@ -107,6 +105,11 @@ AttentionMask block_mask(const Tensor& blocks, std::int64_t block_size) {
   };
 }
 
+void detail::check_ranges(const char* op, const Expression& e, std::int64_t B, std::int64_t H,
+                          const kernels::Visibility& v, DType dtype) {
+  if (B * H * v.Sq * v.Sk > 0) e.methods->check(e, op, PairBounds(v, {0, B}, {0, H}, {0, v.Sq}, {0, v.Sk}), dtype);
+}
+
 Tensor detail::evaluate_mask(const Expression& e, const Shape& pairs, const PairOrigin& origin) {
   const NoGrad no_grad;
   const Shape shape{e.reads(SymbolOp::batch) ? pairs[0] : 1, e.reads(SymbolOp::head) ? pairs[1] : 1, pairs[2],
@@ -121,7 +124,7 @@ Tensor to_tensor(const AttentionMask& mask, std::int64_t B, std::int64_t H, std:
   for (const std::int64_t size : {B, H, Sq, Sk})
     if (size < 0) check::fail(op, "sizes are ", B, ", ", H, ", ", Sq, ", ", Sk, ": none may be negative");
   const detail::Expression e(mask.node(), Sk - Sq);
-  detail::check_ranges(op, e, B, H, detail::visibility({}, false, 0, Sq, Sk));
+  detail::check_ranges(op, e, B, H, kernels::Visibility{Sq, Sk});
   return detail::evaluate_mask(e, {B, H, Sq, Sk});
 }
 

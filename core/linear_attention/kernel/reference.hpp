@@ -2,7 +2,7 @@
 #include <cmath>
 #include <vector>
 
-#include "attention/linear_kernel.hpp"
+#include "linear_attention/kernel/kernel.hpp"
 
 // The recurrence of linear attention in plain loops. The kernels are tested against it.
 namespace fit::kernels::reference {

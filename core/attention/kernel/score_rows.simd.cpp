@@ -1,8 +1,8 @@
-#include "attention/score_rows.hpp"
+#include "attention/kernel/score_rows.hpp"
 
 #include <type_traits>
 
-#include "attention/rows.hpp"
+#include "attention/kernel/rows.hpp"
 #include "kernels/simd/pow.hpp"
 
 namespace fit::kernels {
@@ -59,7 +59,7 @@ class HeadScores {
   ScoreBlock<W> forward(const AttentionScores<W>& a, std::int64_t first, W* s, W* out) {
     first_ = first, rows_ = tile_.rows - first < score_block ? tile_.rows - first : score_block;
     if (tile_.factor != 1 || a.bias.data || a.alibi)
-      for (std::int64_t r = 0; r < rows_; ++r) biased_scores(Row<W>(a, tile_, first + r), s + r * N);
+      for (std::int64_t r = 0; r < rows_; ++r) biased_scores(Row<W>(a, tile_, first + r, 0), s + r * N);
     scores_ = s, out_ = out;
     enter(Level::pair);
     compute();
@@ -230,8 +230,7 @@ class HeadScores {
 
   void compute(int k) const {
     const Step& s = program_->steps[k];
-    const View y = values(k), a = values(s.args[0]), b = values(s.args[1]), c = values(s.args[2]);
-    const V zero(W(0));
+    const View y = values(k), a = values(s.args[0]);
     if (s.spread) return spread(s, y);
     if (s.linear) {
       for (std::int64_t r = 0; r < lines_; ++r) fill_linear(s.form, line(r), y.at(r));
@@ -254,54 +253,48 @@ class HeadScores {
       case Op::pow:
         return map(
             y, [e = V(s.number)](const V& x) { return math::pow(x, e); }, a);
-      case Op::add:
-        return map(
-            y, [](const V& p, const V& q) { return p + q; }, a, b);
-      case Op::subtract:
-        return map(
-            y, [](const V& p, const V& q) { return p - q; }, a, b);
-      case Op::multiply:
-        return map(
-            y, [](const V& p, const V& q) { return p * q; }, a, b);
-      case Op::divide:
-        if (s.integer)
-          return map(
-              y, [](const V& p, const V& q) { return xsimd::floor(p / q); }, a, b);
-        return map(
-            y, [](const V& p, const V& q) { return p / q; }, a, b);
-      case Op::remainder:
-        return map(
-            y, [](const V& p, const V& q) { return p - q * xsimd::floor(p / q); }, a, b);
-      case Op::minimum:
-        return map(
-            y, [](const V& p, const V& q) { return xsimd::select((p < q) | (p != p), p, q); }, a, b);
-      case Op::maximum:
-        return map(
-            y, [](const V& p, const V& q) { return xsimd::select((p > q) | (p != p), p, q); }, a, b);
-      case Op::less:
-        return map(
-            y, [](const V& p, const V& q) { return truth(p < q); }, a, b);
-      case Op::less_equal:
-        return map(
-            y, [](const V& p, const V& q) { return truth(p <= q); }, a, b);
-      case Op::equal:
-        return map(
-            y, [](const V& p, const V& q) { return truth(p == q); }, a, b);
-      case Op::not_equal:
-        return map(
-            y, [](const V& p, const V& q) { return truth(p != q); }, a, b);
-      case Op::logical_and:
-        return map(
-            y, [](const V& p, const V& q) { return p * q; }, a, b);
-      case Op::logical_or:
-        return map(
-            y, [](const V& p, const V& q) { return xsimd::max(p, q); }, a, b);
       case Op::logical_not:
         return map(
             y, [](const V& p) { return V(W(1)) - p; }, a);
       case Op::where:
         return map(
-            y, [&](const V& o, const V& p, const V& q) { return xsimd::select(o != zero, p, q); }, a, b, c);
+            y, [zero = V(W(0))](const V& o, const V& p, const V& q) { return xsimd::select(o != zero, p, q); }, a,
+            values(s.args[1]), values(s.args[2]));
+      default:
+        return compute_binary(s, y, a, values(s.args[1]));
+    }
+  }
+  // y = a op b
+  void compute_binary(const Step& s, const View& y, const View& a, const View& b) const {
+    const auto by = [&](const auto& f) { map(y, f, a, b); };
+    switch (s.op) {
+      case Op::add:
+        return by([](const V& p, const V& q) { return p + q; });
+      case Op::subtract:
+        return by([](const V& p, const V& q) { return p - q; });
+      case Op::multiply:
+        return by([](const V& p, const V& q) { return p * q; });
+      case Op::divide:
+        return s.integer ? by([](const V& p, const V& q) { return xsimd::floor(p / q); })
+                         : by([](const V& p, const V& q) { return p / q; });
+      case Op::remainder:
+        return by([](const V& p, const V& q) { return p - q * xsimd::floor(p / q); });
+      case Op::minimum:
+        return by([](const V& p, const V& q) { return xsimd::select((p < q) | (p != p), p, q); });
+      case Op::maximum:
+        return by([](const V& p, const V& q) { return xsimd::select((p > q) | (p != p), p, q); });
+      case Op::less:
+        return by([](const V& p, const V& q) { return truth(p < q); });
+      case Op::less_equal:
+        return by([](const V& p, const V& q) { return truth(p <= q); });
+      case Op::equal:
+        return by([](const V& p, const V& q) { return truth(p == q); });
+      case Op::not_equal:
+        return by([](const V& p, const V& q) { return truth(p != q); });
+      case Op::logical_and:
+        return by([](const V& p, const V& q) { return p * q; });
+      case Op::logical_or:
+        return by([](const V& p, const V& q) { return xsimd::max(p, q); });
       default:  // places are linear
         return;
     }
@@ -310,25 +303,9 @@ class HeadScores {
   // Adds the gradients of the arguments of step k, from its own.
   void pass(int k) const {
     const Step& s = program_->steps[k];
-    const View dy = gradients(s), y = values(k), a = values(s.args[0]), b = values(s.args[1]);
-    const V zero(W(0)), half(W(0.5));
+    const View dy = gradients(s), a = values(s.args[0]);
     if (s.spread) return spread_gradient(s, dy);
-    if (s.backward) {
-      const Step& to = program_->steps[s.args[0]];
-      const View from = s.from_output ? y : a, dx = gradients(to);
-      each_run([&](std::int64_t at, std::int64_t n) {
-        if (s.overwrites[0]) return s.backward(dx.first + at, dy.first + at, from.first + at, n, 0);
-        alignas(64) W d[score_block * N];
-        s.backward(d, dy.first + at, from.first + at, n, 0);
-        for (std::int64_t x = 0; x < n; x += V::size)
-          (load<V>(dx.first + at + x) + load<V>(d + x)).store_unaligned(dx.first + at + x);
-      });
-      return;
-    }
-    const auto both = [&](const auto& p, const auto& q) {
-      if (s.reversed) return q(), p();
-      p(), q();
-    };
+    if (s.backward) return pass_function(s, dy, s.from_output ? values(k) : a);
     switch (s.op) {
       case Op::negative:
         return give(
@@ -343,44 +320,61 @@ class HeadScores {
               return e == W(0) ? V(W(0)) : d * V(e) * math::pow(x, V(e - W(1)));
             },
             dy, a);
+      case Op::where: {  // the condition has no gradient
+        const auto chosen = [](const V& d, const V& o) { return xsimd::select(o != V(W(0)), d, V(W(0))); };
+        const auto other = [](const V& d, const V& o) { return xsimd::select(o != V(W(0)), V(W(0)), d); };
+        return both(
+            s, [&] { give(s, 1, chosen, dy, a); }, [&] { give(s, 2, other, dy, a); });
+      }
+      default:
+        return pass_binary(s, dy, values(k), a, values(s.args[1]));
+    }
+  }
+  // Gradients are added in the order of the step.
+  template <class First, class Second>
+  static void both(const Step& s, const First& first, const Second& second) {
+    if (s.reversed) return second(), first();
+    first(), second();
+  }
+  // The same for a unary function; `from` is what its derivative is computed from.
+  void pass_function(const Step& s, const View& dy, const View& from) const {
+    const View dx = gradients(program_->steps[s.args[0]]);
+    each_run([&](std::int64_t at, std::int64_t n) {
+      if (s.overwrites[0]) return s.backward(dx.first + at, dy.first + at, from.first + at, n, 0);
+      alignas(64) W d[score_block * N];
+      s.backward(d, dy.first + at, from.first + at, n, 0);
+      for (std::int64_t x = 0; x < n; x += V::size)
+        (load<V>(dx.first + at + x) + load<V>(d + x)).store_unaligned(dx.first + at + x);
+    });
+  }
+  // The same for y = a op b.
+  void pass_binary(const Step& s, const View& dy, const View& y, const View& a, const View& b) const {
+    const auto same = [](const V& d) { return d; };
+    const auto opposite = [](const V& d) { return -d; };
+    const auto times = [](const V& d, const V& x) { return d * x; };
+    const auto over = [](const V& d, const V& x) { return d / x; };
+    const auto quotient = [](const V& d, const V& x, const V& z) { return -d * z / x; };
+    const auto part = [](const V& d, const V& mine, const V& other, const V& z) {  // equal arguments share the gradient
+      const V zero(W(0)), half(W(0.5));
+      return xsimd::select(mine == other, half * d, xsimd::select((mine == z) | (mine != mine), d, zero));
+    };
+    switch (s.op) {
       case Op::add:
-      case Op::subtract: {
-        const auto same = [](const V& d) { return d; };
-        const auto opposite = [](const V& d) { return -d; };
-        return both([&] { give(s, 0, same, dy); },
-                    [&] { s.op == Op::add ? give(s, 1, same, dy) : give(s, 1, opposite, dy); });
-      }
-      case Op::multiply: {
-        const auto times = [](const V& d, const V& x) { return d * x; };
-        return both([&] { give(s, 0, times, dy, b); }, [&] { give(s, 1, times, dy, a); });
-      }
+        return both(
+            s, [&] { give(s, 0, same, dy); }, [&] { give(s, 1, same, dy); });
+      case Op::subtract:
+        return both(
+            s, [&] { give(s, 0, same, dy); }, [&] { give(s, 1, opposite, dy); });
+      case Op::multiply:
+        return both(
+            s, [&] { give(s, 0, times, dy, b); }, [&] { give(s, 1, times, dy, a); });
       case Op::divide:
         return both(
-            [&] {
-              give(
-                  s, 0, [](const V& d, const V& x) { return d / x; }, dy, b);
-            },
-            [&] {
-              give(
-                  s, 1, [](const V& d, const V& x, const V& z) { return -d * z / x; }, dy, b, y);
-            });
+            s, [&] { give(s, 0, over, dy, b); }, [&] { give(s, 1, quotient, dy, b, y); });
       case Op::minimum:
-      case Op::maximum: {  // equal arguments share the gradient
-        const auto part = [&](const V& d, const V& mine, const V& other, const V& z) {
-          return xsimd::select(mine == other, half * d, xsimd::select((mine == z) | (mine != mine), d, zero));
-        };
-        return both([&] { give(s, 0, part, dy, a, b, y); }, [&] { give(s, 1, part, dy, b, a, y); });
-      }
-      case Op::where:  // the condition has no gradient
+      case Op::maximum:
         return both(
-            [&] {
-              give(
-                  s, 1, [&](const V& d, const V& o) { return xsimd::select(o != zero, d, zero); }, dy, a);
-            },
-            [&] {
-              give(
-                  s, 2, [&](const V& d, const V& o) { return xsimd::select(o != zero, zero, d); }, dy, a);
-            });
+            s, [&] { give(s, 0, part, dy, a, b, y); }, [&] { give(s, 1, part, dy, b, a, y); });
       default:
         return;
     }

@@ -1,8 +1,8 @@
 #pragma once
 #include <cstdint>
 
-#include "attention/score_program.hpp"
-#include "attention/visibility.hpp"
+#include "attention/kernel/score_program.hpp"
+#include "attention/visibility/visibility.hpp"
 #include "base/acc_type.hpp"
 #include "kernels/random.hpp"
 #include "kernels/simd/isa.hpp"

@@ -1,5 +1,5 @@
 // A function of scores, from its expression to the steps of kernels.
-#include "attention/score_lowering.hpp"
+#include "attention/score/lowering.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -79,7 +79,7 @@ std::vector<int> receivers(const kernels::ScoreStep<W>& s) {
 }  // namespace
 
 template <class W>
-LoweredScore<W>::LoweredScore(const Expression& e, const std::vector<bool>& wanted) {
+LoweredScore<W>::LoweredScore(const Expression& e, const std::vector<bool>& wanted) : places_(e.steps.size(), 0) {
   const NoGrad no_grad;
   for (std::size_t t = 0; t < e.tables.size(); ++t) {
     tables_.push_back(e.tables[t].to(dtype_of<W>()));
@@ -88,81 +88,98 @@ LoweredScore<W>::LoweredScore(const Expression& e, const std::vector<bool>& want
   }
   program_.score = -1;
   const std::vector<bool> used = used_steps(e);
-  std::vector<int> place(e.steps.size(), 0);
   for (std::size_t k = 0; k < e.steps.size(); ++k) {
     if (!used[k]) continue;
-    const Expression::Step& from = e.steps[k];
-    Step s;
-    s.op = from.op;
-    s.integer = from.kind == SymbolKind::integer;
-    s.number = static_cast<W>(from.number);
-    const auto argument = [&](int a) {
-      const int at = place[static_cast<std::size_t>(a)];
-      s.level = joined(s.level, step(at).level);
-      s.differentiable = s.differentiable || step(at).differentiable;
-      return at;
-    };
-    if (from.form) {
-      s.linear = true;
-      s.form = integer_form(*from.form);
-      s.level = level_of(s.form);
-    } else if (from.op == SymbolOp::lookup) {
-      const std::size_t t = static_cast<std::size_t>(from.table);
-      const Tensor& table = tables_[t];
-      s.table = table.template data<W>().data();
-      s.table_gradient = gradients_[t];
-      s.axes = table.rank();
-      s.linear_indices = true;
-      std::int64_t stride = table.numel();
-      for (int axis = 0; axis < s.axes; ++axis) {
-        const int a = from.args[static_cast<std::size_t>(axis)];
-        const std::optional<LinearForm>& form = e.steps[static_cast<std::size_t>(a)].form;
-        stride /= std::max<std::int64_t>(table.size(axis), 1);
-        kernels::ScoreIndex& index = s.index[axis];
-        index = {form.has_value(), {}, 0, table.size(axis), stride};
-        if (form) {
-          index.form = integer_form(*form);
-          s.level = joined(s.level, level_of(index.form));
-        } else {
-          s.linear_indices = false;
-          index.step = argument(a);
-        }
-      }
-      s.differentiable = s.table_gradient >= 0;
-    } else if (from.op == SymbolOp::score) {
-      s.level = ScoreLevel::pair;
-      s.differentiable = true;
-    } else {
-      for (std::size_t i = 0; i < from.args.size(); ++i) s.args[i] = argument(from.args[i]);
-    }
-    if (from.kind != SymbolKind::number) s.differentiable = false;
-    if (const SymbolFunction* const f = function_of(from.op); f && !s.linear) {
-      s.forward = kernels::function<W>(f->kernel).forward;
-      s.backward = kernels::function<W>(f->kernel).backward;
-      s.from_output = f->kernel.from_output;
-    }
-    if (from.op == SymbolOp::divide && !s.linear && !s.integer)
-      if (const auto n = constant(e.steps[static_cast<std::size_t>(from.args[1])]); n && std::isnormal(W(1 / *n))) {
-        Step reciprocal;
-        reciprocal.op = SymbolOp::number, reciprocal.number = static_cast<W>(1 / *n);
-        s.op = SymbolOp::multiply, s.args[1] = append(reciprocal);
-      }
-    // Pairs read numbers of queries one by one: they are written out for all pairs.
-    if (s.level == ScoreLevel::pair && !s.linear) {
-      const auto spread = [&](int& a) {
-        if (step(a).level == ScoreLevel::query) a = append_spread(a);
-      };
-      for (std::size_t i = 0; !s.table && i < from.args.size(); ++i) spread(s.args[i]);
-      for (int axis = 0; axis < s.axes; ++axis)
-        if (!s.index[axis].linear) spread(s.index[axis].step);
-    }
-    place[k] = append(s);
-    if (from.op == SymbolOp::score) program_.score = place[k];
+    const Step s = lowered(e, e.steps[k]);
+    places_[k] = append(s);
+    if (s.op == SymbolOp::score) program_.score = places_[k];
   }
   if (steps_.back().level != ScoreLevel::pair) append_spread(static_cast<int>(steps_.size()) - 1);
   place_numbers();
   program_.steps = steps_.data(), program_.count = static_cast<int>(steps_.size());
   program_.kernels = &FIT_KERNELS(kernels::score_kernels, W);
+}
+
+// A step, after the steps that it needs beside those of its arguments.
+template <class W>
+auto LoweredScore<W>::lowered(const Expression& e, const Expression::Step& from) -> Step {
+  Step s;
+  s.op = from.op;
+  s.integer = from.kind == SymbolKind::integer;
+  s.number = static_cast<W>(from.number);
+  if (from.form) {
+    s.linear = true;
+    s.form = integer_form(*from.form);
+    s.level = level_of(s.form);
+  } else if (from.op == SymbolOp::lookup) {
+    read_table(e, from, s);
+  } else if (from.op == SymbolOp::score) {
+    s.level = ScoreLevel::pair;
+    s.differentiable = true;
+  } else {
+    for (std::size_t i = 0; i < from.args.size(); ++i) s.args[i] = argument(from.args[i], s);
+  }
+  if (from.kind != SymbolKind::number) s.differentiable = false;
+  if (const SymbolFunction* const f = function_of(from.op); f && !s.linear) {
+    s.forward = kernels::function<W>(f->kernel).forward;
+    s.backward = kernels::function<W>(f->kernel).backward;
+    s.from_output = f->kernel.from_output;
+  }
+  if (from.op == SymbolOp::divide && !s.linear && !s.integer)
+    if (const auto n = constant(e.steps[static_cast<std::size_t>(from.args[1])]); n && std::isnormal(W(1 / *n))) {
+      Step reciprocal;
+      reciprocal.op = SymbolOp::number, reciprocal.number = static_cast<W>(1 / *n);
+      s.op = SymbolOp::multiply, s.args[1] = append(reciprocal);
+    }
+  if (s.level == ScoreLevel::pair && !s.linear) spread_queries(s, from.args.size());
+  return s;
+}
+
+// The place of argument a of a step, which then depends on what a depends on.
+template <class W>
+int LoweredScore<W>::argument(int a, Step& s) {
+  const int at = places_[static_cast<std::size_t>(a)];
+  s.level = joined(s.level, step(at).level);
+  s.differentiable = s.differentiable || step(at).differentiable;
+  return at;
+}
+
+// The table and the indices of a lookup.
+template <class W>
+void LoweredScore<W>::read_table(const Expression& e, const Expression::Step& from, Step& s) {
+  const std::size_t t = static_cast<std::size_t>(from.table);
+  const Tensor& table = tables_[t];
+  s.table = table.template data<W>().data();
+  s.table_gradient = gradients_[t];
+  s.axes = table.rank();
+  s.linear_indices = true;
+  std::int64_t stride = table.numel();
+  for (int axis = 0; axis < s.axes; ++axis) {
+    const int a = from.args[static_cast<std::size_t>(axis)];
+    const std::optional<LinearForm>& form = e.steps[static_cast<std::size_t>(a)].form;
+    stride /= std::max<std::int64_t>(table.size(axis), 1);
+    kernels::ScoreIndex& index = s.index[axis];
+    index = {form.has_value(), {}, 0, table.size(axis), stride};
+    if (form) {
+      index.form = integer_form(*form);
+      s.level = joined(s.level, level_of(index.form));
+    } else {
+      s.linear_indices = false;
+      index.step = argument(a, s);
+    }
+  }
+  s.differentiable = s.table_gradient >= 0;
+}
+
+// Pairs read numbers of queries one by one: they are written out for all pairs.
+template <class W>
+void LoweredScore<W>::spread_queries(Step& s, std::size_t args) {
+  const auto spread = [&](int& a) {
+    if (step(a).level == ScoreLevel::query) a = append_spread(a);
+  };
+  for (std::size_t i = 0; !s.table && i < args; ++i) spread(s.args[i]);
+  for (int axis = 0; axis < s.axes; ++axis)
+    if (!s.index[axis].linear) spread(s.index[axis].step);
 }
 
 template <class W>

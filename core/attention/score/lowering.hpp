@@ -1,8 +1,8 @@
 #pragma once
 #include <vector>
 
-#include "attention/expression.hpp"
-#include "attention/score_program.hpp"
+#include "attention/kernel/score_program.hpp"
+#include "attention/score/expression.hpp"
 
 namespace fit::detail {
 
@@ -21,10 +21,15 @@ class LoweredScore {
  private:
   using Step = kernels::ScoreStep<W>;
   Step& step(int k) { return steps_[static_cast<std::size_t>(k)]; }
+  Step lowered(const Expression& e, const Expression::Step& from);
+  void read_table(const Expression& e, const Expression::Step& from, Step& s);
+  int argument(int a, Step& s);
+  void spread_queries(Step& s, std::size_t args);
   int append(const Step& s);
   int append_spread(int a);
   void place_numbers();
 
+  std::vector<int> places_;  // of the expression's steps in steps_
   std::vector<Tensor> tables_;
   std::vector<std::int64_t> gradients_;
   std::vector<kernels::ScoreStep<W>> steps_;

@@ -1,11 +1,11 @@
-#include "attention/kernel.hpp"
+#include "attention/kernel/kernel.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <limits>
 
-#include "attention/tasks.hpp"
+#include "attention/kernel/tasks.hpp"
 #include "base/scratch.hpp"
 #include "fit/parallel.hpp"
 
@@ -205,7 +205,7 @@ struct BackwardPass {
     const auto infinite = [](T x) { return !std::isfinite(static_cast<W>(x)); };
     for (std::int64_t i = 0; i < a.Sq; ++i) {
       if (std::isfinite(to[i]) || std::none_of(call.dout.at(b, h, i), call.dout.at(b, h, i) + a.Dv, infinite)) continue;
-      const bool fully_masked = d.dsink && a.tile(b, h, {i, i + 1}, {0, a.Sk}) == TileState::empty;
+      const bool fully_masked = d.dsink && a.state(b, h, {i, i + 1}, {0, a.Sk}) == TileState::empty;
       to[i] = fully_masked ? W(0) : std::numeric_limits<W>::quiet_NaN();
     }
     for (std::int64_t i = 0; call.dlse && i < a.Sq; ++i) to[i] -= call.dlse[first + i];

@@ -24,32 +24,20 @@ enum class TileState { empty, partial, full };
 /// Queries and keys of a tile.
 constexpr std::int64_t tile_size = 64;
 
-/// The pairs that a mask or an expression allows, tile by tile. plan.hpp makes it.
-struct TileTable {
-  static constexpr std::int64_t empty = -1, full = -2;
-  HeadView<const std::int64_t> tiles;   // [B, H, blocks of queries, blocks of keys]: empty, full or a number of a tile
-  const std::uint64_t* bits = nullptr;  // [tiles, queries of a tile]: bit j says whether the query attends to key j
-
-  // Kernels of all instruction sets inline these functions (kernels/simd/isa.hpp).
-  [[gnu::always_inline]] std::int64_t tile(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
-    return tiles.at(b, h, i / tile_size)[j / tile_size];
-  }
-  /// The bits of query i in the tile of key j.
-  [[gnu::always_inline]] std::uint64_t row(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
-    const std::int64_t t = tile(b, h, i, j);
-    return t == full ? ~std::uint64_t{0} : t == empty ? 0 : bits[t * tile_size + i % tile_size];
-  }
-};
-
-/// Query i attends to key j if j lies in range(i) and the mask is true there. Query i stands at key place(i): the last
-/// query at the last key.
+/// Query i attends to key j if j lies in range(i) and the bit of the pair is set. Query i stands at key place(i): the
+/// last query at the last key.
 struct Visibility {
   std::int64_t Sq = 0, Sk = 0;
-  bool causal = false;        // no key after place(i)
-  std::int64_t window = 0;    // no key at a distance of `window` or more from place(i); 0: no window
-  HeadView<const bool> mask;  // [B, H, Sq, Sk]: true = attend; data null: no mask
-  TileTable table;            // instead of the mask: kernels read this alone; tiles.data null: none
+  bool causal = false;      // no key after place(i)
+  std::int64_t window = 0;  // no key at a distance of `window` or more from place(i); 0: no window
+  // What masks and expressions allow (plan.hpp makes it), [B, H, blocks of queries, blocks of keys]: empty_tile,
+  // full_tile, or the number of a tile in `bits`. Data null: neither restricts the pairs.
+  HeadView<const std::int64_t> tiles = {};
+  const std::uint64_t* bits = nullptr;  // [tiles, queries of a tile]: bit j says whether the query attends to key j
 
+  static constexpr std::int64_t empty_tile = -1, full_tile = -2;
+
+  // Kernels of all instruction sets inline these functions (kernels/simd/isa.hpp).
   [[gnu::always_inline]] std::int64_t place(std::int64_t i) const { return i + Sk - Sq; }
   /// The numbers key - place(i) of the pairs that causality and the window allow.
   Interval distances() const {
@@ -74,33 +62,33 @@ struct Visibility {
                                             : 0,
             window > 0 && window < Sq - last ? inside(last + window, Sq) : Sq};
   }
-  /// Whether the mask allows the pair.
-  [[gnu::always_inline]] bool unmasked(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
-    if (table.tiles.data) return table.row(b, h, i, j) >> (j % tile_size) & 1;
-    return !mask.data || mask.at(b, h, i)[j];
+  /// The tile of a pair, if there are tiles.
+  [[gnu::always_inline]] std::int64_t tile_of(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
+    return tiles.at(b, h, i / tile_size)[j / tile_size];
   }
-  [[gnu::always_inline]] bool attends(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
-    const Interval keys = range(i);
-    return j >= keys.first && j < keys.end && unmasked(b, h, i, j);
-  }
-  /// Whether the table says that no pair of a tile attends.
+  /// Whether no pair of the tile of a pair attends, by its number alone.
   [[gnu::always_inline]] bool skips(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
-    return table.tiles.data && table.tile(b, h, i, j) == TileTable::empty;
+    return tiles.data && tile_of(b, h, i, j) == empty_tile;
   }
   /// The keys of the tile of key j to which query i attends, as bits.
   [[gnu::always_inline]] std::uint64_t row(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
     const Interval keys = range(i);
     const std::int64_t first = j / tile_size * tile_size;
     const std::uint64_t left = bits_below(keys.end - first) & ~bits_below(keys.first - first);
-    return table.tiles.data ? left & table.row(b, h, i, j) : left;
+    if (!tiles.data) return left;
+    const std::int64_t t = tile_of(b, h, i, j);
+    return t == full_tile ? left : t == empty_tile ? 0 : left & bits[t * tile_size + i % tile_size];
+  }
+  [[gnu::always_inline]] bool attends(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
+    return row(b, h, i, j) >> (j % tile_size) & 1;
   }
 
   /// Whether some pair may not attend.
-  bool restricts() const { return causal || window > 0 || mask.data || table.tiles.data; }
+  bool restricts() const { return causal || window > 0 || tiles.data; }
   /// How many pairs causality and the window allow, for one head.
   std::int64_t pairs() const;
-  /// Reads the mask, if there is one, at most once for each pair of the tile.
-  TileState tile(std::int64_t b, std::int64_t h, Interval queries, Interval keys) const;
+  /// The part of some queries and keys that attends.
+  TileState state(std::int64_t b, std::int64_t h, Interval queries, Interval keys) const;
 
   /// The lowest n bits; none for n < 0, all for n > 63.
   [[gnu::always_inline]] static std::uint64_t bits_below(std::int64_t n) {
