@@ -110,6 +110,14 @@ class Run {
     return n.leaf() && captures_ ? *captures_->sum_of(n) : n.outputs[output].grad;
   }
 
+  // Adds g to it.
+  void add(Node& n, std::uint32_t output, Tensor&& g) {
+    Tensor& total = sum(n, output);
+    leaves_.widen(n, total);
+    accumulate(n, total, std::move(g));
+    leaves_.gave(n);
+  }
+
   bool retains() const { return retain_; }
   LeafGradients& leaves() { return leaves_; }
 
@@ -161,7 +169,7 @@ void accumulate(const Node& to, Tensor& sum, Tensor&& g) {
   if (!sum.defined()) {
     sum = to.leaf() && !g.unique() ? g.clone() : std::move(g);
   } else if (!thread_state.recording && (to.leaf() || sum.unique())) {
-    add_into(sum, g);
+    add_into(sum, g.to(sum.dtype()));
   } else {
     sum = add(sum, g);
   }
@@ -242,8 +250,7 @@ void walk(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, 
     if (n.released) fail_released(n.op);
     if (!run.wants(n)) continue;
     if (!n.leaf()) run.push(&n);  // before it gets a gradient: cleanup only frees gradients of queued nodes
-    accumulate(n, run.sum(n, y.impl()->output), std::move(seed));
-    run.leaves().gave(n);
+    run.add(n, y.impl()->output, std::move(seed));
   }
   run.all();
 }
@@ -462,8 +469,7 @@ void Backward::give(int i, Tensor g) {
   }
   if (g.dtype() != o.dtype) g = g.to(o.dtype);
   if (!to->leaf()) detail::Run::current->push(to);
-  detail::accumulate(*to, detail::Run::current->sum(*to, node_.edges[i].output), std::move(g));
-  detail::Run::current->leaves().gave(*to);
+  detail::Run::current->add(*to, node_.edges[i].output, std::move(g));
 }
 
 bool Backward::waits(int i) const {
@@ -487,12 +493,11 @@ void Backward::give_later(int i, const std::vector<Tensor>& read, std::function<
     for (const auto& [x, version] : versions)
       if (x.version() != version) fail_changed(op, x.shape(), version, x.version());
     const detail::Scoped precision(detail::thread_state.autocast, autocast);
-    detail::Output& o = edge.node->outputs[edge.output];
+    const detail::Output& o = edge.node->outputs[edge.output];
     Tensor g = gradient();
     check::shape(op, "the gradient of give_later()", g, o.shape);
     check::dtype(op, "the gradient of give_later()", g, o.dtype);
-    detail::accumulate(*edge.node, o.grad, std::move(g));
-    detail::Run::current->leaves().gave(*edge.node);
+    detail::Run::current->add(*edge.node, edge.output, std::move(g));
   };
   detail::LeafGradients::postpone(*edge.node, std::move(add));
 }
@@ -504,6 +509,7 @@ Backward::Target Backward::target(int i) {
   const detail::Output& o = to->outputs[node_.edges[i].output];
   Tensor& sum = detail::Run::current->sum(*to, node_.edges[i].output);
   const bool add = sum.defined();
+  detail::Run::current->leaves().widen(*to, sum);
   if (!to->leaf()) detail::Run::current->push(to);
   if (!add)
     sum = Tensor::empty(o.shape, o.dtype);

@@ -11,12 +11,17 @@ namespace fit::detail {
 /// tensor shares the buffer.
 void accumulate(const Node& to, Tensor& sum, Tensor&& g);
 
-/// Detects in a running backward() when the gradients of observed leaves are complete. It counts the edges to these
-/// leaves in the graph of the outputs, and counts down as nodes are processed. A thread's observer observes all leaves.
+/// The gradients of leaves in a running backward(): their sums, and when those of observed leaves are complete. It
+/// counts the edges to these leaves in the graph of the outputs, and counts down as nodes are processed. A thread's
+/// observer observes all leaves.
 class LeafGradients {
  public:
   LeafGradients() = default;
   ~LeafGradients() {
+    try {
+      round();
+    } catch (...) {  // out of memory: sums remain float32
+    }
     for (PendingLeaf& w : leaves_) {
       if (w.aside) put_back(w);
       w.leaf->hooks->pending = w.outer;
@@ -26,7 +31,34 @@ class LeafGradients {
   LeafGradients(const LeafGradients&) = delete;
   LeafGradients& operator=(const LeafGradients&) = delete;
 
-  /// Call at the beginning if there are observers. Without it, the other functions do nothing.
+  /// Call before a number is added to the sum of a leaf's gradients. A bfloat16 sum is float32 until round(): in
+  /// bfloat16, 256 + 1 is 256.
+  void widen(Node& n, Tensor& sum) {
+    if (!n.leaf() || !sum.defined() || sum.dtype() != bfloat16) return;
+    Tensor wide = sum.to(float32);
+    wide_.push_back({&n, &sum, sum});
+    hold(n.refs);
+    sum = std::move(wide);
+  }
+  /// Rounds the sums of a leaf, or of all, into their own buffers.
+  void round(const Node* of = nullptr) {
+    for (std::size_t i = wide_.size(); i-- > 0;) {
+      if (of && wide_[i].leaf != of) continue;
+      const WideSum w = std::move(wide_[i]);
+      wide_.erase(wide_.begin() + static_cast<std::ptrdiff_t>(i));
+      const DropNode drop{w.leaf};
+      if (!w.sum->defined() || w.sum->dtype() != float32) continue;
+      if (thread_state.recording) {
+        *w.sum = w.sum->to(bfloat16);
+      } else {
+        Tensor own = w.own;
+        own.copy_(*w.sum);
+        *w.sum = own;
+      }
+    }
+  }
+
+  /// Call at the beginning if there are observers. Without it, the functions below do nothing.
   void begin(const std::vector<Tensor>& outputs) {
     static std::atomic<std::uint32_t> last{0};
     id_ = ++last;
@@ -83,12 +115,14 @@ class LeafGradients {
     complete_.clear();
   }
 
-  /// At the end: notifies for leaves that were not counted down, because a node on the path got no gradient.
+  /// At the end: rounds, and notifies for leaves that were not counted down, because a node on the path got no
+  /// gradient.
   void rest() {
     for (PendingLeaf& w : leaves_) {
       add_postponed(w);
       call_once(w);
     }
+    round();
   }
 
  private:
@@ -121,9 +155,10 @@ class LeafGradients {
     if (--n->hooks->pending->edges == 0) complete_.push_back(n->hooks->pending);
   }
 
-  static void call_once(PendingLeaf& w) {
+  void call_once(PendingLeaf& w) {
     if (!w.given || w.called) return;
     w.called = true;
+    round(w.leaf);
     if (w.aside) settle(w);
     notify_accumulated(*w.leaf);
   }
@@ -150,6 +185,17 @@ class LeafGradients {
       }
   }
 
+  struct WideSum {
+    Node* leaf;
+    Tensor* sum;
+    Tensor own;  // the bfloat16 sum before
+  };
+  struct DropNode {
+    Node* node;
+    ~DropNode() { drop_node(node); }
+  };
+
+  std::vector<WideSum> wide_;
   std::uint32_t id_ = 0;  // 0: no leaf is observed
   std::deque<PendingLeaf> leaves_;
   std::vector<PendingLeaf*> complete_;

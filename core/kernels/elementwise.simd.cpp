@@ -1,6 +1,7 @@
 #include "kernels/elementwise.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "kernels/simd/for_each_vector.hpp"
 #include "kernels/simd/pow.hpp"
@@ -32,6 +33,23 @@ void neg(T* y, const T* x, std::int64_t n) {
   using V = Vec<T>;
   transform(
       y, n, [](const V& v) { return V(-0.) - v; }, x);  // gives -0 for x = 0, unlike 0 - x
+}
+
+// C's pow takes the size of -inf and of -0 to a power that is not whole.
+template <class V>
+V base_of_root(const V& x) {
+  constexpr auto infinity = std::numeric_limits<typename V::value_type>::infinity();
+  return xsimd::select(x == V(-infinity), V(infinity), x + V(0));
+}
+template <class T>
+void sqrt_as_pow(T* y, const T* x, std::int64_t n) {
+  transform(
+      y, n, [](const Vec<T>& v) { return xsimd::sqrt(base_of_root(v)); }, x);
+}
+template <class T>
+void rsqrt_as_pow(T* y, const T* x, std::int64_t n) {
+  transform(
+      y, n, [](const Vec<T>& v) { return Vec<T>(1) / xsimd::sqrt(base_of_root(v)); }, x);
 }
 
 template <class Op, class T>
@@ -101,7 +119,8 @@ template <class IsaTag, class T>
 const Elementwise<T>& elementwise_table() {
 #define X(name, Op) binary<Op, T>,
 #define Z(name, op) compare<Compare_##name, T>,
-  static constexpr Elementwise<T> table{FIT_BINARY_KERNELS(X) neg<T>, FIT_COMPARISON_KERNELS(Z) choose<T>, clamp<T>};
+  static constexpr Elementwise<T> table{FIT_BINARY_KERNELS(X) neg<T>, sqrt_as_pow<T>, rsqrt_as_pow<T>,
+                                        FIT_COMPARISON_KERNELS(Z) choose<T>, clamp<T>};
 #undef X
 #undef Z
   return table;

@@ -10,9 +10,11 @@
 // the operation (ops/functions.cpp) and its derivatives of every order.
 //
 //   FIT_F(x)     y = f(x), on vectors V. p is the function's parameter (a slope, for example), if there is one.
-//   FIT_DF(v)    dx = dy f'(x), computed from v: y if from_output, else x. Where one factor is 0 or 1 already, x is
+//   FIT_DF(v)    dx = dy f'(x), computed from v: y if from_output, else x. From y only where a rounded y determines
+//                f'(x): tanh(20) has rounded to 1, and 1 - y^2 would be 0. Where one factor is 0 or 1 already, x is
 //                clamped, so that no product is infinity times 0.
-//   FIT_DDF(v)   the derivative of f'(v), as operations on a Tensor; undefined means 0
+//   FIT_DDF(v)   the derivative of f'(v), as operations on a Tensor; undefined means 0. Without differences that
+//                cancel, for the same reason.
 //
 // docs/accuracy.md lists the errors. To add a function, also add it to the list at the end, to fit/ops.hpp, and to
 // tests/core/ops_functions.cpp.
@@ -28,6 +30,20 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 template <class Tensor>
 Tensor near(const Tensor& x) {
   return clamp(x, -40, 40);
+}
+
+// m e^(-f x^2), f = 1 or 1/2, for |x| <= 40. h is x in multiples of 1/32: its square is exact, so that the error does
+// not grow with x. Half of the exponent at a time, as e^(-f h^2) alone may be too small.
+template <class Tensor>
+Tensor times_gaussian(const Tensor& m, const Tensor& x, double f) {
+  const Tensor h = round(x.detach() * 32) / 32, half = exp(h * h * (-f / 2));
+  return m * exp((h - x) * (h + x) * f) * half * half;
+}
+
+// The derivative of sigmoid(x); 1 - sigmoid(x) = sigmoid(-x) without cancellation.
+template <class Tensor>
+Tensor sigmoid_slope(const Tensor& x) {
+  return sigmoid(x) * sigmoid(-x);
 }
 
 #define FIT_F(x)     \
@@ -49,7 +65,7 @@ struct FromOutput {
 struct PiecewiseLinear {
   FIT_DDF(x) { return {}; }
 };
-// A step function: its derivative is 0 everywhere.
+// A step function: its derivative is 0 everywhere. (xsimd loses the sign of -0 without SSE4.1.)
 struct Steps : FromInput, PiecewiseLinear {
   FIT_DF(x) { return V(0); }
 };
@@ -79,10 +95,14 @@ struct Log2 : FromInput {
   FIT_DDF(x) { return pow(x, -2) * -one_over_ln_2; }
 };
 
-struct Expm1 : FromOutput {
+struct Expm1 : FromInput {
   FIT_F(x) { return math::expm1(x); }
-  FIT_DF(y) { return dy * (y + V(1)); }
-  FIT_DDF(y) { return ones_like(y); }
+  // 0 for dy = 0, even if e^x is beyond the range
+  FIT_DF(x) {
+    const V dx = math::times_exp(dy, x, math::exp_normal(x));
+    return select(dy == V(0) && x < V(infinity), V(0), dx);
+  }
+  FIT_DDF(x) { return exp(x); }
 };
 
 // f' = 1 / (2 y)
@@ -138,13 +158,17 @@ struct Atan : FromInput {
     const V c = select(far, V(1) / x, x), square = c * c;
     return dy * (select(far, square, V(1)) / (V(1) + square));
   }
-  FIT_DDF(x) { return x * -2 * pow(1 + x * x, -2); }
+  // -2 x f'^2, factor by factor: x^2 or f'^2 alone may leave the range
+  FIT_DDF(x) {
+    const Tensor c = masked_fill(x, isinf(x), 0), slope = 1 / (1 + c * c);
+    return c * slope * slope * -2;
+  }
 };
 
-struct Tanh : FromOutput {
+struct Tanh : FromInput {
   FIT_F(x) { return xsimd::tanh(x); }
-  FIT_DF(y) { return dy * (V(1) - y * y); }
-  FIT_DDF(y) { return y * -2; }
+  FIT_DF(x) { return math::times_tanh_slope(dy, x); }
+  FIT_DDF(x) { return sigmoid_slope(x * 2) * tanh(x) * -8; }
 };
 
 // f' = 2 / sqrt(pi) e^(-x^2)
@@ -154,17 +178,18 @@ struct Erf : FromInput {
   FIT_DF(x) { return dy * math::times_gaussian(V(two_over_sqrt_pi), clamp(x, -40, 40), 1); }
   FIT_DDF(x) {
     const Tensor c = near(x);
-    return exp(-(c * c)) * c * (-2 * two_over_sqrt_pi);
+    return times_gaussian(c * (-2 * two_over_sqrt_pi), c, 1);
   }
 };
 
-struct Sigmoid : FromOutput {
+// f' = s (1 - s), f'' = f' (1 - 2 s)
+struct Sigmoid : FromInput {
   FIT_F(x) { return math::sigmoid(x); }
-  FIT_DF(y) { return dy * (y * (V(1) - y)); }
-  FIT_DDF(y) { return 1 - y * 2; }
+  FIT_DF(x) { return math::Sigmoid<V>(x).times_slope(dy); }
+  FIT_DDF(x) { return -(sigmoid_slope(x) * tanh(x * 0.5)); }
 };
 
-// f = x s with s = sigmoid(x); f' = s (1 + x (1 - s))
+// f = x s with s = sigmoid(x); f' = s (1 + x (1 - s)), f'' = s (1 - s) (2 + x (1 - 2 s))
 struct Silu : FromInput {
   FIT_F(x) {
     const V c = clamp(x, -1000, infinity);
@@ -176,36 +201,30 @@ struct Silu : FromInput {
     return dy * s.times(V(1) + c * s.rest());
   }
   FIT_DDF(x) {
-    const Tensor c = clamp(x, -1000, 1000), s = sigmoid(c);
-    return s * (1 - s) * (2 + c * (1 - s * 2));
+    const Tensor c = clamp(x, -1000, 1000);
+    return sigmoid_slope(c) * (2 - c * tanh(c * 0.5));
   }
 };
 
 struct Softplus : FromInput {
   FIT_F(x) { return clamp(x, 0, infinity) + xsimd::log1p(math::exp(-xsimd::abs(x))); }
   FIT_DF(x) { return dy * math::sigmoid(x); }
-  FIT_DDF(x) {
-    const Tensor s = sigmoid(x);
-    return s * (1 - s);
-  }
+  FIT_DDF(x) { return sigmoid_slope(x); }
 };
 
 // -softplus(-x)
 struct LogSigmoid : FromInput {
   FIT_F(x) { return clamp(x, -infinity, 0) - xsimd::log1p(math::exp(-xsimd::abs(x))); }
   FIT_DF(x) { return dy * math::sigmoid(-x); }
-  FIT_DDF(x) {
-    const Tensor s = sigmoid(x);
-    return -(s * (1 - s));
-  }
+  FIT_DDF(x) { return -sigmoid_slope(x); }
 };
 
 struct Floor : Steps {
-  FIT_F(x) { return xsimd::floor(x); }
+  FIT_F(x) { return xsimd::copysign(xsimd::floor(x), x); }
 };
 
 struct Ceil : Steps {
-  FIT_F(x) { return xsimd::ceil(x); }
+  FIT_F(x) { return xsimd::copysign(xsimd::ceil(x), x); }
 };
 
 struct Round : Steps {
@@ -213,7 +232,7 @@ struct Round : Steps {
 };
 
 struct Trunc : Steps {
-  FIT_F(x) { return xsimd::trunc(x); }
+  FIT_F(x) { return xsimd::copysign(xsimd::trunc(x), x); }
 };
 
 struct Sign : Steps {
@@ -260,8 +279,8 @@ struct Gelu : FromInput {
   }
   // f'' = phi (2 - x^2), because phi' = -x phi
   FIT_DDF(x) {
-    const Tensor square = pow(near(x), 2);
-    return exp(square * -0.5) * density * (2 - square);
+    const Tensor c = near(x);
+    return times_gaussian((2 - c * c) * density, c, 0.5);
   }
 };
 
@@ -277,11 +296,12 @@ struct GeluTanh : FromInput {
     const math::Sigmoid<V> s(c * math::polynomial(square, scale, cubic));
     return dy * s.times(V(1) + c * s.rest() * math::polynomial(square, scale, 3 * cubic));
   }
-  // With t = tanh u: f' = (1 + t) / 2 + x (1 - t^2) u' / 2, f'' = (1 - t^2) (u' + x u'' / 2 - x t u'^2)
+  // With t = tanh u: f' = (1 + t) / 2 + x (1 - t^2) u' / 2, f'' = (1 - t^2) (u' + x u'' / 2 - x t u'^2), and
+  // 1 - t^2 = 4 s (1 - s)
   FIT_DDF(x) {
-    const Tensor c = near(x), square = c * c;
-    const Tensor t = tanh(c * (scale + square * cubic) * 0.5), du = (scale + square * (3 * cubic)) * 0.5;
-    return (1 - t * t) * (du + square * (1.5 * cubic) - c * t * du * du);
+    const Tensor c = near(x), square = c * c, twice_u = c * (scale + square * cubic);
+    const Tensor t = tanh(twice_u * 0.5), du = (scale + square * (3 * cubic)) * 0.5;
+    return sigmoid_slope(twice_u) * 4 * (du + square * (1.5 * cubic) - c * t * du * du);
   }
 };
 

@@ -18,8 +18,8 @@ struct Rows {
   Rows block(std::int64_t i, std::int64_t j) const { return at ? Rows{at + i * row + j, row, gate} : *this; }
 };
 
-// One forward step. `kept` stores values for the backward pass: i, f, g, o (LSTM), or r, z, n and the h part of n
-// (GRU).
+// One forward step. `kept` stores values for the backward pass: the arguments of i, f, g, o (LSTM), or of r, z, n and
+// the h part of n (GRU). Arguments, because the derivative of a gate that has rounded to 1 is not 0.
 template <class T>
 struct StepForward {
   std::int64_t rows = 0, cols = 0;

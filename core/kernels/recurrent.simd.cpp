@@ -27,11 +27,10 @@ void lstm(const StepForward<T>& s) {
   using V = Vec<T>;
   each_vector<T>(s.rows, s.cols, [&](std::int64_t r, std::int64_t j, auto access) {
     const auto gate = [&](int k) { return get(access, s.of_x, r, j, k) + get(access, s.of_h, r, j, k); };
-    const V i = math::sigmoid(gate(0)), f = math::sigmoid(gate(1)), g = xsimd::tanh(gate(2)),
-            o = math::sigmoid(gate(3));
-    const V c = f * get(access, s.last_c, r, j) + i * g;
+    const V i = gate(0), f = gate(1), g = gate(2), o = gate(3);
+    const V c = math::sigmoid(f) * get(access, s.last_c, r, j) + math::sigmoid(i) * xsimd::tanh(g);
     put(access, c, s.c, r, j);
-    put(access, V(o * xsimd::tanh(c)), s.h, r, j);
+    put(access, V(math::sigmoid(o) * xsimd::tanh(c)), s.h, r, j);
     if (!s.kept.at) return;
     put(access, i, s.kept, r, j, 0);
     put(access, f, s.kept, r, j, 1);
@@ -53,14 +52,14 @@ void lstm_backward(const StepBackward<T>& s) {
   using V = Vec<T>;
   each_vector<T>(s.rows, s.cols, [&](std::int64_t r, std::int64_t j, auto access) {
     const auto gate = [&](int k) { return get(access, s.kept, r, j, k); };
-    const V one(T(1)), i = gate(0), f = gate(1), g = gate(2), o = gate(3), t = xsimd::tanh(get(access, s.c, r, j));
-    const V dh = gradient_of_h(s, access, r, j);
-    const V dc = get(access, Rows<const T>{s.carry.at, s.carry.row}, r, j) + dh * o * (one - t * t);
-    put(access, V(dc * f), s.carry, r, j);
-    put(access, V(dc * g * (i * (one - i))), s.dx, r, j, 0);
-    put(access, V(dc * get(access, s.last, r, j) * (f * (one - f))), s.dx, r, j, 1);
-    put(access, V(dc * i * (one - g * g)), s.dx, r, j, 2);
-    put(access, V(dh * t * (o * (one - o))), s.dx, r, j, 3);
+    const math::Sigmoid<V> i(gate(0)), f(gate(1)), o(gate(3));
+    const V g = gate(2), c = get(access, s.c, r, j), dh = gradient_of_h(s, access, r, j);
+    const V dc = get(access, Rows<const T>{s.carry.at, s.carry.row}, r, j) + math::times_tanh_slope<V>(o.times(dh), c);
+    put(access, f.times(dc), s.carry, r, j);
+    put(access, i.times_slope(dc * xsimd::tanh(g)), s.dx, r, j, 0);
+    put(access, f.times_slope(dc * get(access, s.last, r, j)), s.dx, r, j, 1);
+    put(access, math::times_tanh_slope<V>(i.times(dc), g), s.dx, r, j, 2);
+    put(access, o.times_slope(dh * xsimd::tanh(c)), s.dx, r, j, 3);
   });
 }
 
@@ -69,13 +68,13 @@ void gru(const StepForward<T>& s) {
   using V = Vec<T>;
   each_vector<T>(s.rows, s.cols, [&](std::int64_t row, std::int64_t j, auto access) {
     const auto gate = [&](int k) { return get(access, s.of_x, row, j, k) + get(access, s.of_h, row, j, k); };
-    const V r = math::sigmoid(gate(0)), z = math::sigmoid(gate(1)), part = get(access, s.of_h, row, j, 2);
-    const V n = xsimd::tanh(get(access, s.of_x, row, j, 2) + r * part);
-    put(access, V(n + z * (get(access, s.last_h, row, j) - n)), s.h, row, j);
+    const V r = gate(0), z = gate(1), part = get(access, s.of_h, row, j, 2);
+    const V of_n = get(access, s.of_x, row, j, 2) + math::sigmoid(r) * part, n = xsimd::tanh(of_n);
+    put(access, V(n + math::sigmoid(z) * (get(access, s.last_h, row, j) - n)), s.h, row, j);
     if (!s.kept.at) return;
     put(access, r, s.kept, row, j, 0);
     put(access, z, s.kept, row, j, 1);
-    put(access, n, s.kept, row, j, 2);
+    put(access, of_n, s.kept, row, j, 2);
     put(access, part, s.kept, row, j, 3);
   });
 }
@@ -85,17 +84,18 @@ void gru_backward(const StepBackward<T>& s) {
   using V = Vec<T>;
   each_vector<T>(s.rows, s.cols, [&](std::int64_t row, std::int64_t j, auto access) {
     const auto gate = [&](int k) { return get(access, s.kept, row, j, k); };
-    const V one(T(1)), r = gate(0), z = gate(1), n = gate(2), part = gate(3);
+    const math::Sigmoid<V> r(gate(0)), z(gate(1));
+    const V n = gate(2), part = gate(3);
     const V dh = gradient_of_h(s, access, row, j) + get(access, Rows<const T>{s.carry.at, s.carry.row}, row, j);
-    put(access, V(dh * z), s.carry, row, j);
-    const V dn = dh * (one - z) * (one - n * n), dr = dn * part * (r * (one - r)),
-            dz = dh * (get(access, s.last, row, j) - n) * (z * (one - z));
+    put(access, z.times(dh), s.carry, row, j);
+    const V dn = math::times_tanh_slope<V>(dh * z.rest(), n), dr = r.times_slope(dn * part),
+            dz = z.times_slope(dh * (get(access, s.last, row, j) - xsimd::tanh(n)));
     for (const Rows<T>& to : {s.dx, s.dh_gates}) {
       put(access, dr, to, row, j, 0);
       put(access, dz, to, row, j, 1);
     }
     put(access, dn, s.dx, row, j, 2);
-    put(access, V(dn * r), s.dh_gates, row, j, 2);
+    put(access, r.times(dn), s.dh_gates, row, j, 2);
   });
 }
 

@@ -32,29 +32,38 @@ T row_max(const T* x, std::int64_t n) {
   return m.max();
 }
 
-// Sum of e^(x - max); if Store, the terms are stored in y. Long rows are summed in blocks, and the blocks in double.
+// The sum of e^(x - max) without the 1 of one maximum; if Store, all terms are stored in y. Long rows are summed in
+// blocks, and the blocks in double.
 template <bool Store, class T>
-T row_exps(T* y, const T* x, std::int64_t n, T max) {
+double rest_of_exps(T* y, const T* x, std::int64_t n, T max) {
   using V = Vec<T>;
   constexpr std::int64_t block = 2048;
-  double total = 0;
+  double total = 0, maxima = 0;
   for (std::int64_t at = 0; at < n; at += block) {
     Accumulators<V> sum(T(0));
+    V ones(T(0));
     for_each_vector<V>(n - at < block ? n - at : block, [&](std::int64_t i, auto a, int j) {
       __builtin_prefetch(x + n + at + i);  // the next slice; harmless past the last one
-      const V e = math::exp_normal(a.template load<V>(x + at + i, lowest<T>) - V(max));
+      const V d = a.template load<V>(x + at + i, lowest<T>) - V(max), e = math::exp_normal(d);
       if constexpr (Store) a.store(e, y + at + i);
-      sum.at[j] += e;
+      const auto largest = d == V(T(0));
+      if (xsimd::any(largest)) {  // seldom
+        ones += xsimd::select(largest, V(T(1)), V(T(0)));
+        sum.at[j] += xsimd::select(largest, V(T(0)), e);
+      } else {
+        sum.at[j] += e;
+      }
     });
     total += static_cast<double>(sum.sum());
+    maxima += static_cast<double>(sum_lanes(ones));
   }
-  return static_cast<T>(total);
+  return total + (maxima - 1);
 }
 
 template <class T>
-void max_and_sum(const T* x, std::int64_t n, T& max, T& sum) {
+void max_and_rest(const T* x, std::int64_t n, T& max, T& rest) {
   max = row_max(x, n);
-  sum = row_exps<false>(static_cast<T*>(nullptr), x, n, max);
+  rest = static_cast<T>(rest_of_exps<false>(static_cast<T*>(nullptr), x, n, max));
 }
 
 template <class T>
@@ -89,8 +98,10 @@ template <bool Log, class T>
 void softmax_across(T* y, const T* x, std::int64_t slices, std::int64_t n, std::int64_t stride) {
   using V = Vec<T>;
   by_groups(slices, [&](std::int64_t first, std::int64_t count) {
-    T max[side_by_side], sum[side_by_side];  // of each slice: the maximum, and the sum of e^(x - max)
+    // Of each slice: the maximum, how often it occurs, and the sum of e^(x - max) over the other elements.
+    T max[side_by_side], maxima[side_by_side], sum[side_by_side];
     fill(max, lowest<T>);
+    fill(maxima, T(0));
     fill(sum, T(0));
     T* const to = y + first;
     const T* const from = x + first;
@@ -98,11 +109,16 @@ void softmax_across(T* y, const T* x, std::int64_t slices, std::int64_t n, std::
       larger(load<V>(max + i), a.template load<V>(from + at, T(0))).store_unaligned(max + i);
     });
     across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
-      const V e = math::exp_normal(a.template load<V>(from + at, T(0)) - load<V>(max + i));
+      const V d = a.template load<V>(from + at, T(0)) - load<V>(max + i), e = math::exp_normal(d);
+      const auto largest = d == V(T(0));
       a.store(e, to + at);
-      (load<V>(sum + i) + e).store_unaligned(sum + i);
+      (load<V>(maxima + i) + xsimd::select(largest, V(T(1)), V(T(0)))).store_unaligned(maxima + i);
+      (load<V>(sum + i) + xsimd::select(largest, V(T(0)), e)).store_unaligned(sum + i);
     });
-    for (T& s : sum) s = Log ? std::log(s) : T(1) / s;
+    for (std::int64_t i = 0; i < side_by_side; i += V::size) {
+      const V rest = load<V>(sum + i) + (load<V>(maxima + i) - V(T(1)));
+      (Log ? xsimd::log1p(rest) : V(T(1)) / (V(T(1)) + rest)).store_unaligned(sum + i);
+    }
     across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
       if constexpr (Log)
         a.store(a.template load<V>(from + at, T(0)) - load<V>(max + i) - load<V>(sum + i), to + at);
@@ -120,7 +136,7 @@ void softmax(T* y, const T* x, std::int64_t slices, std::int64_t n, std::int64_t
   alignas(64) T buffer[size];  // buffer for the terms of a slice if y bypasses the cache
   for (std::int64_t l = 0; l < slices; ++l, x += n, y += n) {
     T* const terms = nontemporal && n <= size ? buffer : y;
-    const V scale(T(1) / row_exps<true>(terms, x, n, row_max(x, n)));
+    const V scale(T(1) / static_cast<T>(1 + rest_of_exps<true>(terms, x, n, row_max(x, n))));
     for_each_vector_nontemporal<V>(terms == buffer, n, [&](std::int64_t i, auto a, int) {
       a.store(a.template load<V>(terms + i, T(0)) * scale, y + i);
     });
@@ -133,9 +149,9 @@ void log_softmax(T* y, const T* x, std::int64_t slices, std::int64_t n, std::int
   using V = Vec<T>;
   if (stride != 1) return softmax_across<true>(y, x, slices, n, stride);
   for (std::int64_t l = 0; l < slices; ++l, x += n, y += n) {
-    T max, sum;
-    max_and_sum(x, n, max, sum);
-    const V m(max), log_sum(std::log(sum));
+    T max, rest;
+    max_and_rest(x, n, max, rest);
+    const V m(max), log_sum(std::log1p(rest));
     for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a, int) {
       a.store(a.template load<V>(x + i, T(0)) - m - log_sum, y + i);
     });
@@ -143,58 +159,86 @@ void log_softmax(T* y, const T* x, std::int64_t slices, std::int64_t n, std::int
   if (nontemporal) fence_nontemporal_stores();
 }
 
-// The two adjoints: dx = result(y, dy, sum(term(y, dy))).
+// The two adjoints: dx = result(y, dy, leading, sum(term(y, dy, leading))), with dy of the leading element, or 0 if
+// there is none.
 struct Softmax {
+  static constexpr double limit = softmax_leads;
   template <class V>
-  static V term(const V& y, const V& dy) {
-    return y * dy;
+  static V term(const V& y, const V& dy, const V& leading) {
+    return y * (dy - leading);
   }
   template <class V>
-  static V result(const V& y, const V& dy, const V& sum) {
-    return y * (dy - sum);
+  static V result(const V& y, const V& dy, const V& leading, const V& sum) {
+    return y * (dy - leading - sum);
   }
 };
 struct LogSoftmax {
+  static constexpr double limit = log_softmax_leads;
   template <class V>
-  static V term(const V&, const V& dy) {
-    return dy;
+  static auto leads(const V& y) {
+    return y > V(typename V::value_type(limit));
   }
   template <class V>
-  static V result(const V& y, const V& dy, const V& sum) {
-    return dy - math::exp_normal(y) * sum;
+  static V term(const V& y, const V& dy, const V&) {
+    return xsimd::select(leads(y), V(0), dy);
+  }
+  template <class V>
+  static V result(const V& y, const V& dy, const V& leading, const V& rest) {
+    const V p = math::exp_normal(y), dx = dy - p * (leading + rest);
+    const auto here = leads(y);
+    return xsimd::any(here) ? xsimd::select(here, V(-(dy * math::expm1(y)) - p * rest), dx) : dx;
   }
 };
+
+// dy of the element with y above the limit; 0 if there is none.
+template <class T>
+T of_leading(const T* y, const T* dy, std::int64_t n, T limit) {
+  using V = Vec<T>;
+  constexpr std::int64_t W = V::size;
+  std::int64_t i = 0;
+  while (i + W <= n && !xsimd::any(load<V>(y + i) > V(limit))) i += W;
+  while (i < n && !(y[i] > limit)) ++i;
+  return i < n ? dy[i] : T(0);
+}
 
 template <class Op, class T>
 void backward(T* dx, const T* y, const T* dy, std::int64_t slices, std::int64_t n, std::int64_t stride,
               bool nontemporal) {
   using V = Vec<T>;
+  constexpr T limit = T(Op::limit);
   if (stride == 1) {
     for (std::int64_t l = 0; l < slices; ++l, dx += n, y += n, dy += n) {
+      const V leading(of_leading(y, dy, n, limit));
       Accumulators<V> sums(T(0));
       for_each_vector<V, 4>(n, [&](std::int64_t i, auto a, int j) {
-        sums.at[j] += Op::term(a.template load<V>(y + i, T(0)), a.template load<V>(dy + i, T(0)));
+        sums.at[j] += Op::term(a.template load<V>(y + i, T(0)), a.template load<V>(dy + i, T(0)), leading);
       });
       const V sum(sums.sum());
       for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a, int) {
-        a.store(Op::result(a.template load<V>(y + i, T(0)), a.template load<V>(dy + i, T(0)), sum), dx + i);
+        a.store(Op::result(a.template load<V>(y + i, T(0)), a.template load<V>(dy + i, T(0)), leading, sum), dx + i);
       });
     }
     if (nontemporal) fence_nontemporal_stores();
     return;
   }
   by_groups(slices, [&](std::int64_t first, std::int64_t count) {
-    T sum[side_by_side];
+    T leading[side_by_side], sum[side_by_side];
+    fill(leading, T(0));
     fill(sum, T(0));
     T* const to = dx + first;
     const T *const py = y + first, *const pdy = dy + first;
     across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
-      const V t = Op::term(a.template load<V>(py + at, T(0)), a.template load<V>(pdy + at, T(0)));
+      const auto here = a.template load<V>(py + at, lowest<T>) > V(limit);
+      if (xsimd::any(here))
+        xsimd::select(here, a.template load<V>(pdy + at, T(0)), load<V>(leading + i)).store_unaligned(leading + i);
+    });
+    across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
+      const V t = Op::term(a.template load<V>(py + at, T(0)), a.template load<V>(pdy + at, T(0)), load<V>(leading + i));
       (load<V>(sum + i) + t).store_unaligned(sum + i);
     });
     across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
       const V v = a.template load<V>(py + at, T(0)), dv = a.template load<V>(pdy + at, T(0));
-      a.store(Op::result(v, dv, load<V>(sum + i)), to + at);
+      a.store(Op::result(v, dv, load<V>(leading + i), load<V>(sum + i)), to + at);
     });
   });
 }
@@ -203,8 +247,8 @@ void backward(T* dx, const T* y, const T* dy, std::int64_t slices, std::int64_t 
 
 template <class IsaTag, class T>
 const SoftmaxRows<T>& softmax_table() {
-  static constexpr SoftmaxRows<T> table{softmax<T>,     log_softmax<T>, backward<Softmax, T>, backward<LogSoftmax, T>,
-                                        max_and_sum<T>, scaled_exp<T>};
+  static constexpr SoftmaxRows<T> table{softmax<T>,      log_softmax<T>, backward<Softmax, T>, backward<LogSoftmax, T>,
+                                        max_and_rest<T>, scaled_exp<T>};
   return table;
 }
 

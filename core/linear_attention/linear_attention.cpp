@@ -133,7 +133,7 @@ Tensor check_decay(const Tensor& x, const Shape& q) {
 
 Tensor elu_plus_one(const Tensor& x) {
   check::floating("elu_plus_one", "x", x);
-  return with_precision(Precision::rounded, {x}, [](const Tensor& x) { return elu(x) + 1; });
+  return with_precision(Precision::rounded, {x}, [](const Tensor& x) { return exp(clamp_max(x, 0)) + relu(x); });
 }
 
 LinearAttentionResult linear_attention(const Tensor& given_q, const Tensor& given_k, const Tensor& given_v,

@@ -7,6 +7,7 @@
 #include "kernels/convert.hpp"
 #include "kernels/rows_softmax.hpp"
 #include "ops/precision.hpp"
+#include "ops/softmax.hpp"
 #include "tensor/check.hpp"
 #include "tensor/convert.hpp"
 #include "tensor/dispatch.hpp"
@@ -50,7 +51,8 @@ class RowBuffer<BFloat16> {
 };
 
 /// dlogits = (softmax(logits) - one_hot(targets)) dy for each row, in one pass. Overwrites the logits if no other
-/// tensor shares them. `stats` [2, N] holds each row's max and sum(e^(x - max)).
+/// tensor shares them. `stats` [2, N] holds each row's max and the rest of its sum of e^(x - max): without the 1 of one
+/// maximum. If the target is a maximum, softmax - 1 is -rest / (1 + rest).
 Tensor fused_gradient(const Tensor& logits, const Tensor& targets, const Tensor& stats, const Tensor& dy,
                       std::int64_t ignore_index) {
   Tensor dx = logits.unique() ? logits : Tensor::empty(logits.shape(), logits.dtype());
@@ -72,8 +74,11 @@ Tensor fused_gradient(const Tensor& logits, const Tensor& targets, const Tensor&
       const RowBuffer<T> row_buffer(n);
       const W* const row = row_buffer.read(x + r * n);
       W* const out = row_buffer.buffer(to + r * n);
-      exps(out, row, n, max[r], g[r] / max[rows + r]);
-      out[target[r]] -= g[r];
+      const W rest = max[rows + r], sum = 1 + rest;
+      const bool is_max = row[target[r]] == max[r];  // before `out` overwrites the row
+      exps(out, row, n, max[r], g[r] / sum);
+      W& of_target = out[target[r]];
+      of_target = is_max ? -g[r] * (rest / sum) : of_target - g[r];
       row_buffer.done(to + r * n);
     });
   });
@@ -86,7 +91,7 @@ Tensor composed_gradient(const Tensor& logits, const Tensor& targets, const Tens
     const Tensor ignored = eq(targets, ignore_index);
     const Tensor hot = one_hot(masked_fill(targets, ignored, 0), logits.size(1), logits.dtype());
     const Tensor shown = masked_fill(logits, unsqueeze(ignored, 1), 0);
-    return (softmax(shown) - hot) * unsqueeze(masked_fill(dy, ignored, 0), 1);
+    return detail::log_softmax_backward(log_softmax(shown), -hot * unsqueeze(masked_fill(dy, ignored, 0), 1), 1);
   });
 }
 
@@ -109,18 +114,18 @@ Tensor cross_entropy_rows(const Tensor& logits, const Tensor& targets, std::int6
   dispatch_floating(logits.dtype(), [&](auto zero) {
     using T = decltype(zero);
     using W = AccT<T>;
-    const auto max_and_sum = kernels::softmax_rows<W>().max_and_sum;
+    const auto max_and_rest = kernels::softmax_rows<W>().max_and_rest;
     const T* const x = logits.data<T>().data();
-    W *const loss = y.fresh<W>(), *const max = stats.fresh<W>(), *const sum = max + rows;
+    W *const loss = y.fresh<W>(), *const max = stats.fresh<W>(), *const rest = max + rows;
     each_row(logits, [&](std::int64_t r) {
       if (target[r] == ignore_index) {
-        loss[r] = max[r] = sum[r] = 0;
+        loss[r] = max[r] = rest[r] = 0;
         return;
       }
       const RowBuffer<T> row_buffer(n);
       const W* const row = row_buffer.read(x + r * n);
-      max_and_sum(row, n, max[r], sum[r]);
-      loss[r] = std::log(sum[r]) + (max[r] - row[target[r]]);
+      max_and_rest(row, n, max[r], rest[r]);
+      loss[r] = std::log1p(rest[r]) + (max[r] - row[target[r]]);
     });
   });
   y = y.to(result_dtype(Precision::native_or_float32, logits.dtype()));

@@ -124,10 +124,9 @@ Tensor extreme(const char* op, const Tensor& x, const Axes& axes, KeepDims keep,
                     });
     return record(op, {x}, std::move(y), keep::inputs | keep::output, [kept](Backward& b) {
       // If the result is NaN, the NaNs share the gradient; otherwise there are none.
-      const Tensor x = b.x(0);
-      const Tensor equal = logical_or(eq(x, reshape(b.y(), kept)), isnan(x)).to(x.dtype());
-      const Tensor share = equal / sum_to(equal, kept);
-      b.give(0, share * reshape(b.dy(), kept));
+      const Tensor x = b.x(0), equal = logical_or(eq(x, reshape(b.y(), kept)), isnan(x));
+      const Tensor share = reshape(b.dy(), kept) / sum_to(equal.to(x.dtype()), kept);
+      b.give(0, where(equal, share, 0));  // not equal times share: 0 times infinity is NaN
     });
   });
 }

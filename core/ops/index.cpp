@@ -178,7 +178,7 @@ Tensor take(const char* op, const Tensor& x, const Region& r) {
     Tensor part = b.dy();
     if (t.add) {
       part = taken(t.grad, r, {});
-      add_into(part, b.dy());
+      add_into(part, b.dy().to(part.dtype()));
     } else {
       kernels::zero(t.grad.fresh<char>(), t.grad.numel() * size_of(t.grad.dtype()));
     }

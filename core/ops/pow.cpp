@@ -2,7 +2,6 @@
 #include <cmath>
 #include <type_traits>
 
-#include "kernels/functions.hpp"
 #include "ops/elementwise.hpp"
 #include "ops/precision.hpp"
 #include "tensor/dispatch.hpp"
@@ -32,23 +31,18 @@ auto power_runs() {
     return each_pair<T, T, T>(power);
 }
 
-// Common integer and half exponents, without calls of pow.
+// Common integer and half exponents, without calls of pow, but with its results.
 template <class T>
 bool run_fast_path(Tensor& y, const Tensor& x, double e) {
-  using kernels::Function;
   const auto& kernel = kernels::elementwise<T>();
-  const auto run_function = [&](const Function& f) {
-    run_unary<T, T>(y, x,
-                    [&f](T* out, const T* in, std::int64_t n) { kernels::function<T>(f).forward(out, in, n, T(0)); });
-  };
   if (e == 2 || e == 3)
     run_binary<T, T, T>(y, x, x, kernel.mul);
   else if (e == -1)
     run_with_number<T, T>(y, x, T{1}, true, kernel.div);
   else if (e == 0.5)
-    run_function(Function::sqrt);
+    run_unary<T, T>(y, x, kernel.sqrt_as_pow);
   else if (e == -0.5)
-    run_function(Function::rsqrt);
+    run_unary<T, T>(y, x, kernel.rsqrt_as_pow);
   else
     return false;
   if (e == 3) run_binary<T, T, T>(y, y, x, kernel.mul);
@@ -114,8 +108,16 @@ Tensor pow(const Tensor& x, const Tensor& e) {
         const Tensor root = pow(x, where(pole, 0, where(halved, mul(exponent, 0.5), exponent)));
         b.give(0, mul(mul(mul(b.dy(), e), root), where(halved, root, 1)));
       }
-      // de = dy y ln x; 0 for x = 0 and e >= 0, where the logarithm is infinite
-      if (b.wants(1)) b.give(1, mul(b.dy(), mul(b.y(), log(where(logical_and(eq(x, 0), ge(e, 0)), 1, x)))));
+      // de = dy y ln x; 0 for x = 0 and e >= 0, where the logarithm is infinite. An infinite y is multiplied as its
+      // square root, twice: 2^1024 ln 2 is finite.
+      if (!b.wants(1)) return;
+      const Tensor y = b.y(), log_x = log(where(logical_and(eq(x, 0), ge(e, 0)), 1, x)), infinite = isinf(y);
+      Tensor slope = mul(y, log_x);
+      if (any(infinite).item<bool>()) {
+        const Tensor root = pow(x, mul(e, 0.5));
+        slope = where(infinite, mul(mul(root, log_x), root), slope);
+      }
+      b.give(1, mul(b.dy(), slope));
     });
   });
 }

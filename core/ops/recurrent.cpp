@@ -43,8 +43,8 @@ std::vector<Tensor> composed(Cell cell, const Operands& in) {
       h = sigmoid(gates[3]) * tanh(c);
     } else {
       const std::vector<Tensor> x = chunk(now, 3, -1), s = chunk(of_h, 3, -1);
-      const Tensor r = sigmoid(x[0] + s[0]), z = sigmoid(x[1] + s[1]), n = tanh(x[2] + r * s[2]);
-      h = n + z * (h - n);
+      const Tensor r = sigmoid(x[0] + s[0]), of_z = x[1] + s[1], n = tanh(x[2] + r * s[2]);
+      h = sigmoid(of_z) * h + sigmoid(-of_z) * n;
     }
     steps.push_back(h);
   }

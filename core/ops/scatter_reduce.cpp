@@ -1,6 +1,7 @@
 // scatter_reduce and segment_softmax.
 #include <limits>
 
+#include "kernels/rows_softmax.hpp"
 #include "ops/precision.hpp"
 #include "ops/scatter.hpp"
 #include "tensor/check.hpp"
@@ -8,8 +9,8 @@
 namespace fit {
 namespace {
 
-// 1 where an element is the result or NaN (then the result is NaN, too), else 0.
-Tensor is_extreme(const Tensor& x, const Tensor& extreme) { return (x == extreme || isnan(x)).to(x.dtype()); }
+// Whether an element is the result or NaN (then the result is NaN, too).
+Tensor is_extreme(const Tensor& x, const Tensor& extreme) { return x == extreme || isnan(x); }
 
 // y with elements of src instead of smaller (or larger) ones. `replaced`: where x was left out; undefined if nowhere.
 Tensor extreme_of(const Tensor& x, int axis, const Tensor& ids, const Tensor& src, bool largest,
@@ -32,11 +33,12 @@ Tensor extreme_of(const Tensor& x, int axis, const Tensor& ids, const Tensor& sr
                   // dy is divided among all elements that are equal to the result.
                   const Tensor ids = b.saved(0);
                   Tensor from_x = is_extreme(b.x(0), b.y());
-                  if (b.has_saved(1)) from_x = masked_fill(from_x, b.saved(1), 0);
+                  if (b.has_saved(1)) from_x = logical_and(from_x, logical_not(b.saved(1)));
                   const Tensor from_src = is_extreme(b.x(1), gather(b.y(), axis, ids));
-                  const Tensor share = b.dy() / scatter_add(from_x, axis, ids, from_src);
-                  if (b.wants(0)) b.give(0, from_x * share);
-                  if (b.wants(1)) b.give(1, from_src * gather(share, axis, ids));
+                  const DType t = b.y().dtype();
+                  const Tensor share = b.dy() / scatter_add(from_x.to(t), axis, ids, from_src.to(t));
+                  if (b.wants(0)) b.give(0, where(from_x, share, 0));
+                  if (b.wants(1)) b.give(1, where(from_src, gather(share, axis, ids), 0));
                 });
 }
 
@@ -93,9 +95,11 @@ Tensor segment_softmax(const Tensor& x, const Tensor& given_ids, int axis) {
       y = e / segment_sums(e, ids, axis, segments);
     }
     return record(op, {x}, std::move(y), keep::output | keep::saved(ids), [axis, segments](Backward& b) {
-      // dx = y (dy - sum(y dy)) over each segment
-      const Tensor y = b.y(), weighted = y * b.dy();
-      b.give(0, weighted - y * segment_sums(weighted, b.saved(0), axis, segments));
+      // dx = y (dy - sum(y dy)) over each segment, with dy less that of the leading element, as in softmax
+      const Tensor y = b.y(), ids = b.saved(0);
+      const auto sums = [&](const Tensor& x) { return segment_sums(x, ids, axis, segments); };
+      const Tensor dy = b.dy() - sums(where(gt(y, kernels::softmax_leads), b.dy(), 0));
+      b.give(0, y * (dy - sums(y * dy)));
     });
   });
 }

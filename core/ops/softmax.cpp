@@ -1,4 +1,6 @@
 // softmax, log_softmax, gumbel_softmax, logsumexp.
+#include "ops/softmax.hpp"
+
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -35,29 +37,63 @@ Tensor by_slices(int axis, const Pick& pick, const Tensor& first, const X&... ot
 /// Sums along an axis, which keeps size 1.
 Tensor sum_along(const Tensor& x, int axis) { return sum(x, axis, keepdims); }
 
+/// v minus its number at the leading element (kernels/rows_softmax.hpp), along an axis; v if there is none.
+Tensor beside_leading(const Tensor& leads, const Tensor& v, int axis) {
+  return v - sum_along(where(leads, v, 0), axis);
+}
+
 /// dx = y (dy - sum(y dy)): the adjoint of softmax.
 Tensor softmax_backward(const Tensor& y, const Tensor& dy, int axis) {
   Tensor dx = by_slices(
       axis, [](const auto& kernels) { return kernels.softmax_backward; }, y, dy);
   return record("softmax_backward", {y, dy}, std::move(dx), keep::inputs, [axis](Backward& b) {
-    const Tensor g = b.dy(), y = b.x(0), dy = b.x(1);
-    if (b.wants(0)) b.give(0, g * (dy - sum_along(y * dy, axis)) - dy * sum_along(g * y, axis));
-    if (b.wants(1)) b.give(1, softmax_backward(y, g, axis));
+    const Tensor y = b.x(0);
+    if (b.wants(0)) {
+      // g (dy - sum(y dy)) - dy sum(g y). Numbers that are added to all dy or g change all elements alike, which the
+      // adjoint of y ignores.
+      const Tensor leads = gt(y, kernels::softmax_leads), g = beside_leading(leads, b.dy(), axis),
+                   dy = beside_leading(leads, b.x(1), axis);
+      b.give(0, g * (dy - sum_along(y * dy, axis)) - dy * sum_along(g * y, axis));
+    }
+    if (b.wants(1)) b.give(1, softmax_backward(y, b.dy(), axis));
   });
 }
 
-/// dx = dy - e^y sum(dy): the adjoint of log_softmax.
-Tensor log_softmax_backward(const Tensor& y, const Tensor& dy, int axis) {
-  Tensor dx = by_slices(
-      axis, [](const auto& kernels) { return kernels.log_softmax_backward; }, y, dy);
-  return record("log_softmax_backward", {y, dy}, std::move(dx), keep::inputs, [axis](Backward& b) {
-    const Tensor g = b.dy(), weighted = g * exp(b.x(0));
-    if (b.wants(0)) b.give(0, neg(weighted * sum_along(b.x(1), axis)));
-    if (b.wants(1)) b.give(1, g - sum_along(weighted, axis));
-  });
+/// softmax over the axes that are 1 in `kept`.
+Tensor softmax_over(const Tensor& x, const Shape& kept) {
+  std::vector<int> order, reduced, back(static_cast<std::size_t>(x.rank()));
+  for (int a = 0; a < x.rank(); ++a) (kept[a] == 1 ? reduced : order).push_back(a);
+  if (reduced.size() == 1) return softmax(x, reduced[0]);
+  order.insert(order.end(), reduced.begin(), reduced.end());
+  for (std::size_t i = 0; i < order.size(); ++i) back[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
+  const Tensor moved = permute(x, order);
+  const std::int64_t rows = kept.numel(), n = rows == 0 ? 0 : x.numel() / rows;
+  return permute(reshape(softmax(reshape(moved, {rows, n})), moved.shape()), back);
+}
+
+/// The same, given y = logsumexp(x), with its limits at infinity: the infinite elements share 1. Where all are -inf, 0.
+Tensor softmax_with_infinities(const Tensor& x, const Tensor& y) {
+  if (any(isinf(y)).item() == 0) return softmax_over(x, y.shape());
+  const Tensor none = eq(y, -INFINITY), top = eq(x, INFINITY);
+  const Tensor beside = logical_and(eq(y, INFINITY), logical_not(top));
+  const Tensor finite = masked_fill(masked_fill(masked_fill(x, none, 0), top, 0), beside, -INFINITY);
+  return masked_fill(softmax_over(finite, y.shape()), none, 0);
 }
 
 }  // namespace
+
+Tensor detail::log_softmax_backward(const Tensor& y, const Tensor& dy, int axis) {
+  Tensor dx = by_slices(
+      axis, [](const auto& kernels) { return kernels.log_softmax_backward; }, y, dy);
+  return record("log_softmax_backward", {y, dy}, std::move(dx), keep::inputs, [axis](Backward& b) {
+    const Tensor y = b.x(0), p = exp(y);
+    if (b.wants(0)) b.give(0, neg(b.dy() * p * sum_along(b.x(1), axis)));
+    if (b.wants(1)) {
+      const Tensor g = beside_leading(gt(y, kernels::log_softmax_leads), b.dy(), axis);  // p sums to 1
+      b.give(1, g - sum_along(p * g, axis));
+    }
+  });
+}
 
 Tensor softmax(const Tensor& x, int axis) {
   check::floating("softmax", "x", x);
@@ -77,7 +113,7 @@ Tensor log_softmax(const Tensor& x, int axis) {
     Tensor y = by_slices(
         a, [](const auto& kernels) { return kernels.log_softmax; }, x);
     return record("log_softmax", {x}, std::move(y), keep::output,
-                  [a](Backward& b) { b.give(0, log_softmax_backward(b.y(), b.dy(), a)); });
+                  [a](Backward& b) { b.give(0, detail::log_softmax_backward(b.y(), b.dy(), a)); });
   });
 }
 
@@ -112,11 +148,11 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, KeepDims keep) {
                          out[i] = static_cast<T>(top[i] + std::log(total));
                        });
     });
+    // dx = dy softmax(x), not dy e^(x - y): the rounding of y = max + ln(sum) is not small where max is large.
     return record("logsumexp", {x}, std::move(y), keep::input(0) | keep::output,
                   [kept = r.shape(keepdims)](Backward& b) {
-                    // dx = dy e^(x - y). Where y is -inf, so is x; e^(x - 0) gives the correct 0.
-                    const Tensor y = reshape(b.y(), kept), finite = masked_fill(y, eq(y, -INFINITY), 0);
-                    b.give(0, reshape(b.dy(), kept) * exp(b.x(0) - finite));
+                    const Tensor dy = reshape(b.dy(), kept), y = reshape(b.y(), kept);
+                    b.give(0, dy * softmax_with_infinities(b.x(0), y));
                   });
   });
 }

@@ -116,9 +116,13 @@ Tensor Bernoulli::sample(const Shape& shape, Generator& g) const {
 Tensor Bernoulli::log_prob(const Tensor& value) const {
   check::floating("Bernoulli", "value", value);
   expect("Bernoulli", value == 0 || value == 1, "value has other numbers than 0 and 1");
-  return value * logits_ - softplus(logits_);
+  return log_sigmoid(logits_ * (value * 2 - 1));
 }
-Tensor Bernoulli::entropy() const { return softplus(logits_) - probs_ * logits_; }
+// -p ln p - (1 - p) ln(1 - p), without a difference. Beyond 1000 it is 0.
+Tensor Bernoulli::entropy() const {
+  const Tensor x = clamp(logits_, -1000, 1000);
+  return sigmoid(x) * softplus(-x) + sigmoid(-x) * softplus(x);
+}
 
 Tensor kl_divergence(const Bernoulli& p, const Bernoulli& q) {
   // The term of one value: share ln(share / other). It is 0 for share 0, and inf if q excludes the value.

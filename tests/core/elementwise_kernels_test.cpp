@@ -1,5 +1,6 @@
 #include <functional>
 #include <string>
+#include <tuple>
 #include <typeinfo>
 #include <utility>
 
@@ -136,6 +137,19 @@ std::vector<Row<T>> neg_rows() {
            {anything<T>()},
            [run](T* const* a, std::int64_t n) { run(a[0], a[0], n); },
            [](Rounded<T>* a) { a[0] = -a[0]; }}};
+}
+
+template <class T>
+std::vector<Row<T>> root_rows() {
+  std::vector<Row<T>> rows;
+  const auto& k = kernels::elementwise<T>();
+  for (const auto& [name, run, e] :
+       {std::tuple{"sqrt_as_pow", k.sqrt_as_pow, 0.5L}, {"rsqrt_as_pow", k.rsqrt_as_pow, -0.5L}})
+    rows.push_back({name,
+                    {anything<T>(), anything<T>()},
+                    [run = run](T* const* a, std::int64_t n) { run(a[0], a[1], n); },
+                    [e = e](Rounded<T>* a) { a[0] = Rounded<T>::of(std::pow(a[1].value, e), 0, 2); }});
+  return rows;
 }
 
 template <class T>
@@ -325,6 +339,8 @@ TEST_CASE("elementwise kernels are within their bounds of the reference", "[kern
     check(binary_rows<double>());
     check(neg_rows<float>());
     check(neg_rows<double>());
+    check(root_rows<float>());
+    check(root_rows<double>());
     check(clamp_rows<float>());
     check(clamp_rows<double>());
   });

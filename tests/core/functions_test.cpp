@@ -3,6 +3,8 @@
 #include <functional>
 #include <limits>
 #include <random>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "fit/graph.hpp"
@@ -82,6 +84,46 @@ TEST_CASE("unary functions are within a few units of the truth", "[functions]") 
   });
 }
 
+namespace {
+
+// The numbers of T next to n pi / 2, and some whose distance from such a multiple is as small as can be.
+template <class T>
+Tensor beside_quarter_turns() {
+  const long double quarter = std::acos(-1.L) / 2;
+  std::vector<T> v = {T(45.553093477052), T(59.69026041820607), T(6381956970095103. * 0x1p797), T(16367173. * 0x1p72)};
+  for (std::int64_t n = 1; n <= 100000; ++n) {
+    const auto x = static_cast<T>(static_cast<long double>(n) * quarter);
+    for (const T near : {std::nextafter(x, T(0)), x, std::nextafter(x, std::numeric_limits<T>::infinity())})
+      v.push_back(n % 2 ? near : -near);
+  }
+  return tensor(v, {static_cast<std::int64_t>(v.size())});
+}
+
+template <class T>
+void check_quarter_turns() {
+  const Tensor x = beside_quarter_turns<T>();
+  for (const FunctionRow& row : function_rows()) {
+    if (!std::set<std::string>{"sin", "cos", "tan"}.count(row.name)) continue;
+    std::vector<long double> want;
+    for (const T v : x.to_vector<T>()) want.push_back(row.value(v));
+    const double allowed = test::allowed_units<T>(row, "value");
+    each_isa([&] {
+      INFO(row.name << " in " << x.dtype());
+      const std::vector<T> got = row.f(x).template to_vector<T>();
+      for (std::size_t i = 0; i < got.size(); ++i)
+        if (!(units_off(got[i], want[i]) <= allowed))
+          FAIL_CHECK("at " << x.data<T>()[static_cast<std::int64_t>(i)] << ": " << got[i] << " instead of " << want[i]);
+    });
+  }
+}
+
+}  // namespace
+
+TEST_CASE("sin, cos and tan next to multiples of pi / 2", "[functions]") {
+  check_quarter_turns<float>();
+  check_quarter_turns<double>();
+}
+
 TEST_CASE("powers of every special number are C's, and others within a unit", "[functions]") {
   const double special[] = {0,         -0.,   1,        -1,    3,    -3,    2,        -2,        0.5,
                             -0.5,      1.5,   -2.5,     1e-40, 3e38, -3e38, 16777215, -16777215, 16777216,
@@ -119,6 +161,10 @@ TEST_CASE("the negative of zero is negative zero, on every instruction set", "[f
   each_isa([] {
     for (const DType t : {float32, float64})
       for (const double v : values(1 / neg(zeros({19}, t)))) CHECK(v == -inf);
+    for (const DType t : {float32, float64})
+      for (const Tensor& x : {floor(full({19}, -0., t)), ceil(full({19}, -0.25, t)), round(full({19}, -0.25, t)),
+                              trunc(full({19}, -0.25, t))})
+        for (const double v : values(1 / x)) CHECK(v == -inf);
   });
 }
 
@@ -153,6 +199,22 @@ TEST_CASE("pow of whole numbers stays whole", "[functions]") {
   CHECK_THROWS_WITH(pow(x, tensor({1, -1, 1})), Catch::Contains("[pow] 0 to the power of -1 is no whole number"));
 }
 
+TEST_CASE("a root of minus infinity and of minus zero, by a number, is what it is by a tensor", "[functions]") {
+  each_isa([] {
+    for (const DType t : {float32, float64, bfloat16}) {
+      const auto of = [&](double x, double e) { return pow(full({3}, x, t), e).to(float64).data<double>()[2]; };
+      CHECK(of(-inf, 0.5) == inf);
+      CHECK(of(-inf, -0.5) == 0);
+      CHECK(of(-0., -0.5) == inf);
+      CHECK(!std::signbit(of(-0., 0.5)));
+      CHECK(std::isnan(of(-1, 0.5)));
+      CHECK(std::isnan(of(-1e-40, -0.5)));
+      CHECK(of(4, 0.5) == 2);
+      CHECK(of(4, -0.5) == 0.5);
+    }
+  });
+}
+
 TEST_CASE("pow takes the short ways that give what the long one does", "[functions]") {
   const Tensor x = tensor({0.25, 1.5, 7.}, float64);
   for (const double e : {2., 3., -1., 0.5, -0.5, 0., 1., 4.})
@@ -168,6 +230,15 @@ TEST_CASE("a power of two types has its gradients in the wider one", "[functions
   const Tensor narrow = tensor({1.3}).requires_grad_(), wide = tensor({0.7}, float64).requires_grad_();
   pow(narrow, wide).backward();
   CHECK(wide.grad().item() == Approx(std::pow(narrow.item(), 0.7) * std::log(narrow.item())).epsilon(1e-15));
+}
+
+TEST_CASE("the slope of a power by its exponent is finite where it is, beside an infinite power", "[functions]") {
+  const Tensor e = tensor({3., 1024., 1025., inf}, float64).requires_grad_();
+  pow(2, e).backward(ones({4}, float64));
+  const std::vector<double> got = values(e.grad());
+  CHECK(got[0] == Approx(8 * std::log(2.)).epsilon(1e-15));
+  CHECK(got[1] == Approx(0x1p1023 * std::log(4.)).epsilon(1e-15));
+  CHECK((got[2] == inf && got[3] == inf));
 }
 
 TEST_CASE("the gradient of a power is 0 where the exponent is 0, whatever the base", "[functions]") {

@@ -2,6 +2,23 @@
 
 namespace fit::test {
 
+// Value and gradient of x^e, one below the other.
+template <class Power>
+static Tensor with_gradient(const Tensor& x, const Power& power) {
+  const Tensor leaf = x.clone().requires_grad_(), y = power(leaf);
+  y.backward(ones_like(y));
+  return cat({y.detach(), leaf.grad()}, 0);
+}
+// With a number, and with a tensor of equal numbers.
+static std::pair<Tensor, Tensor> both_powers(const Tensor& x) {
+  std::vector<Tensor> number, of_tensor;
+  for (const double e : {0., 0.5, -0.5, 1., -1., 2., 3., -2., -3., 0.125, 1.5, -1.5, 7., inf, -inf, nan}) {
+    number.push_back(with_gradient(x, [e](const Tensor& x) { return pow(x, e); }));
+    of_tensor.push_back(with_gradient(x, [&](const Tensor& x) { return pow(x, full(x.shape(), e, x.dtype())); }));
+  }
+  return {cat(number, 0), cat(of_tensor, 0)};
+}
+
 static std::vector<OpRow> number_rows() {
   return {
       OpRow("add", "a number", [](const auto& in) { return add(in[0], 1.5); }).on({{2, 3}}).on({{}}).on({{0}}),
@@ -53,6 +70,7 @@ static std::vector<OpRow> number_rows() {
           .from(domain::positive)
           .on({{5}}),
       OpRow("pow", [](const auto& in) { return pow(in[0], in[1]); })
+          .holds("a number is a tensor of equal numbers", both_powers, 4)
           .from(domain::positive, domain::real)
           .on({{2, 3}, {2, 3}})
           .on({{3}, {2, 1}})

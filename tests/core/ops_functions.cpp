@@ -18,7 +18,6 @@ L normal_density(L x) { return std::exp(-x * x / 2) / std::sqrt(2 * pi); }
 constexpr L cubic = 0.044715L;
 L twice_u(L x) { return 2 * std::sqrt(2 / pi) * (x + cubic * x * x * x); }
 
-double one_or_more(double) { return 1; }
 double any_size(double) { return 0; }
 L no_slope(L) { return 0; }
 const Domain between_whole{-2, 2, {-2, -1, 0, 1, 2}}, between_halves{-2, 2, {-1.5, -0.5, 0.5, 1.5}};
@@ -39,7 +38,7 @@ const std::vector<FunctionRow>& function_rows() {
       {"log2", "log2", Function::log2, [](const Tensor& x) { return log2(x); }, domain::positive,
        [](L x) { return std::log2(x); }, [](L x) { return 1 / (x * std::log(2.L)); }},
       {"expm1", "expm1", Function::expm1, [](const Tensor& x) { return expm1(x); }, domain::real,
-       [](L x) { return std::expm1(x); }, [](L y) { return y + 1; }, 0, one_or_more},
+       [](L x) { return std::expm1(x); }, [](L x) { return std::exp(x); }},
       {"sqrt", "sqrt", Function::sqrt, [](const Tensor& x) { return sqrt(x); }, domain::positive,
        [](L x) { return std::sqrt(x); }, [](L y) { return 1 / (2 * y); }},
       {"rsqrt", "rsqrt", Function::rsqrt, [](const Tensor& x) { return rsqrt(x); }, domain::positive,
@@ -57,11 +56,11 @@ const std::vector<FunctionRow>& function_rows() {
       {"atan", "atan", Function::atan, [](const Tensor& x) { return atan(x); }, domain::real,
        [](L x) { return std::atan(x); }, [](L x) { return 1 / (1 + x * x); }},
       {"tanh", "tanh", Function::tanh, [](const Tensor& x) { return tanh(x); }, domain::real,
-       [](L x) { return std::tanh(x); }, [](L y) { return 1 - y * y; }, 0, one_or_more},
+       [](L x) { return std::tanh(x); }, [](L x) { return 4 * logistic(2 * x) * logistic(-2 * x); }},
       {"erf", "erf", Function::erf, [](const Tensor& x) { return erf(x); }, domain::real,
        [](L x) { return std::erf(x); }, [](L x) { return 2 / std::sqrt(pi) * std::exp(-x * x); }},
       {"sigmoid", "sigmoid", Function::sigmoid, [](const Tensor& x) { return sigmoid(x); }, domain::real, logistic,
-       [](L y) { return y * (1 - y); }, 0, one_or_more},
+       [](L x) { return logistic(x) * logistic(-x); }},
       {"log_sigmoid", "log_sigmoid", Function::log_sigmoid, [](const Tensor& x) { return log_sigmoid(x); },
        domain::real, [](L x) { return std::isnan(x) ? x : std::fmin(x, 0.L) - std::log1p(std::exp(-std::abs(x))); },
        [](L x) { return logistic(-x); }},
@@ -115,17 +114,39 @@ double allowed_units(const FunctionRow& row, const char* quantity) {
 template double allowed_units<float>(const FunctionRow&, const char*);
 template double allowed_units<double>(const FunctionRow&, const char*);
 
+// f(-x) = -f(x), or f(-x) = f(x).
+static OpRow symmetric(OpRow row, Tensor (*f)(const Tensor&)) {
+  for (const char* odd : {"sin", "tan", "asin", "atan", "tanh", "erf", "round", "trunc", "sign"})
+    if (row.op == odd) return std::move(row).holds("odd", [f](const Tensor& x) { return std::pair(f(-x), -f(x)); });
+  for (const char* even : {"cos", "abs"})
+    if (row.op == even) return std::move(row).holds("even", [f](const Tensor& x) { return std::pair(f(-x), f(x)); });
+  if (row.op == "log_sigmoid")
+    return std::move(row).holds("-softplus(-x)",
+                                [](const Tensor& x) { return std::pair(log_sigmoid(x), -softplus(-x)); });
+  if (row.op == "sigmoid")
+    return std::move(row).holds("the slope is even", [](const Tensor& x) {
+      const auto slope = [](const Tensor& x) {
+        const Tensor leaf = x.clone().requires_grad_();
+        sum(sigmoid(leaf)).backward();
+        return leaf.grad();
+      };
+      return std::pair(slope(x), slope(-x));
+    });
+  return row;
+}
+
 static std::vector<OpRow> operations() {
   std::vector<OpRow> rows;
   for (const FunctionRow& row : function_rows())
-    rows.push_back(
+    rows.push_back(symmetric(
         OpRow(row.op, row.op == std::string(row.name) ? "" : row.name, [f = row.f](const auto& in) { return f(in[0]); })
             .from(row.domain)
             .on({{2, 3}})
             .on({{33}})
             .on({{}})
             .on({{0}})
-            .large({{70001}}));
+            .large({{70001}}),
+        row.f));
   for (OpRow& r : rows)
     if (r.op == "log1p" || r.op == "asin" || r.op == "acos")
       r = std::move(r).except("huge numbers", "it is NaN beyond -1, or 1");

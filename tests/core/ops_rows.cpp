@@ -11,9 +11,33 @@ static Tensor plain_norm(const Tensor& centred, const Tensor& weight, double eps
   return centred / sqrt(mean(centred * centred, -1, keepdims) + eps) * weight;
 }
 
+// A shift of all elements changes nothing. Numbers in eighths, so that x and the shifted x are exact.
+static OpRow::Sides shifted(Tensor (*f)(const Tensor& x)) {
+  return [f](const Tensor& x) {
+    const Tensor eighths = round(clamp(masked_fill(x, isnan(x), 1), -4, 4) * 8) / 8;
+    return std::pair(f(eighths), f(eighths + 8));
+  };
+}
+
+// The gradients of a row sum to 0. For the seed of the largest element alone, its gradient is positive and all others
+// are negative, so their sum must agree with it to the last digits, however small they are.
+static OpRow::Sides gradients_sum_to_0(Tensor (*f)(const Tensor& x)) {
+  return [f](const Tensor& x) {
+    const Tensor leaf = clamp(masked_fill(x, isnan(x), 1), -30, 30).requires_grad_();
+    const Tensor largest = one_hot(argmax(leaf.detach(), 1), 4, x.dtype());
+    const Tensor g = grad({f(leaf)}, {leaf}, {largest})[0].to(float64), chosen = largest.to(float64);
+    return std::pair(sum(g * chosen, 1).to(x.dtype()), -sum(g * (1 - chosen), 1).to(x.dtype()));
+  };
+}
+
+static Tensor softmax_of(const Tensor& x) { return softmax(x, 1); }
+static Tensor log_softmax_of(const Tensor& x) { return log_softmax(x, 1); }
+
 static std::vector<OpRow> row_ops() {
   return {
       OpRow("softmax", [](const auto& in) { return softmax(in[0]); })
+          .holds("f(x + c) = f(x)", shifted(softmax_of))
+          .holds("gradients sum to 0", gradients_sum_to_0(softmax_of), 16)
           .on({{2, 5}})
           .on({{3, 1}})
           .on({{17}})
@@ -36,6 +60,8 @@ static std::vector<OpRow> row_ops() {
           .on({{4, 19}})
           .large({{3, 33, 300}}),
       OpRow("log_softmax", [](const auto& in) { return log_softmax(in[0]); })
+          .holds("f(x + c) = f(x)", shifted(log_softmax_of))
+          .holds("gradients sum to 0", gradients_sum_to_0(log_softmax_of), 16)
           .on({{2, 5}})
           .on({{3, 1}})
           .on({{17}})

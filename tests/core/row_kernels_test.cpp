@@ -208,18 +208,18 @@ void check_softmax(const Lines& lines, std::int64_t offset) {
   const InChains chains(2);
   const std::vector<R> numbers = line(x, lines, 0);
   const R largest = plain::largest_of(numbers.data(), lines.n);
-  T max = 0, total = 0;
-  k.max_and_sum(x.data(), lines.n, max, total);
+  T max = 0, rest = 0;
+  k.max_and_rest(x.data(), lines.n, max, rest);
   CHECK(max == largest.value);
   Worst worst;
-  worst.add(0, total, plain::sum_of_exps(numbers.data(), lines.n, largest));
-  if constexpr (sizeof(T) == 4) {  // the operation that is made of max_and_sum()
+  worst.add(0, rest, plain::rest_of_exps(numbers.data(), lines.n, largest));
+  if constexpr (sizeof(T) == 4) {  // the operation that is made of max_and_rest()
     const std::int64_t target = lines.n / 3;
     const Tensor rows = tensor(std::vector<T>(x.data(), x.data() + lines.n), {1, lines.n});
     worst.add(target, cross_entropy_rows(rows, tensor({target})).template item<T>(),
               plain::cross_entropy(numbers.data(), lines.n, target));
   }
-  INFO("max_and_sum, " << sizeof(T) << " bytes, " << lines << ", " << worst);
+  INFO("max_and_rest, " << sizeof(T) << " bytes, " << lines << ", " << worst);
   CHECK(worst.within_bounds());
   GuardedBuffer<T> scaled(lines.n, offset);
   k.scaled_exp(scaled.data(), x.data(), lines.n, max, T(0.3));

@@ -36,6 +36,12 @@ struct OpRow {
     std::string text;
     std::function<void()> call;
   };
+  using Sides = std::function<std::pair<Tensor, Tensor>(const Tensor& x)>;
+  struct Relation {
+    std::string name;
+    Sides sides;
+    double units;
+  };
 
   /// `op` is the name in the catalogue, and in brackets in errors. `form` distinguishes rows of one op.
   OpRow(std::string op, TensorFunction f) : op(std::move(op)), f(std::move(f)) {}
@@ -78,6 +84,11 @@ struct OpRow {
     return errors.push_back({std::move(text), std::move(call)}), std::move(*this);
   }
 
+  /// Two tensors that are equal for every input x [n, 4] of one floating type, to `units` in the last place.
+  OpRow holds(std::string relation, Sides sides, double units = 0) && {
+    return relations.push_back({std::move(relation), std::move(sides), units}), std::move(*this);
+  }
+
   std::string name() const { return form.empty() ? op : op + ", " + form; }
   const Domain& domain_of(std::size_t input) const { return domains[std::min(input, domains.size() - 1)]; }
 
@@ -91,6 +102,7 @@ struct OpRow {
   std::vector<TensorFunction> composed;  // at most one
   std::vector<Bad> errors;
   std::map<std::string, std::string> exceptions;
+  std::vector<Relation> relations;  // op_relations_test.cpp
 };
 
 /// A static object of this type adds a family to the table.

@@ -100,6 +100,14 @@ Rounded<T> log(const Rounded<T>& a) {
   return log(a, 1);
 }
 template <class T>
+Rounded<T> log1p(const Rounded<T>& a) {
+  return Rounded<T>::of(std::log1p(a.value), a.error == 0 ? 0 : a.error / (1 + a.value - a.error), 1);
+}
+template <class T>
+Rounded<T> expm1(const Rounded<T>& a) {
+  return Rounded<T>::of(std::expm1(a.value), a.error == 0 ? 0 : std::exp(a.value) * std::expm1(a.error), 3);
+}
+template <class T>
 Rounded<T> sigmoid(const Rounded<T>& a, double units) {
   const long double s = 1 / (1 + std::exp(-a.value)), slope = s / (1 + std::exp(a.value));
   return Rounded<T>::of(s, slope == 0 ? 0 : slope * std::expm1(a.error), units);

@@ -132,24 +132,33 @@ inline V erf(const V& x) {
   }
 }
 
-// Subtracts n quarter turns, n pi / 2, from x >= 0: |rest| is at most about pi / 4. Returns n modulo 4. Three ways, as
-// in xsimd; but the size of a lane alone decides on its way, not the sizes of its neighbours.
+// a - b, and the rounding error of the difference (Knuth).
+template <class V>
+inline V difference(const V& a, const V& b, V& error) {
+  const V d = a - b, part = a - d;
+  error = (a - (d + part)) + (part - b);
+  return d;
+}
+
+// Subtracts n quarter turns, n pi / 2, from x >= 0: |rest| is at most about pi / 4. Returns n modulo 4. pi / 2 is in
+// parts whose products with n are exact. Close to a multiple of pi / 2 the first parts cancel: there, the rounding
+// errors and a fourth part count. The size of a lane alone decides on its way, not the sizes of its neighbours.
 template <class V>
 inline V quarter_turns(const V& x, V& rest) {
   namespace constants = xsimd::constants;
   rest = x;
   if (xsimd::all(x < V(0.78))) return V(0);  // n is 0 below, too
   const V n = xsimd::nearbyint(x * constants::twoopi<V>());
-  rest = xsimd::fnma(n, constants::pio2_1<V>(), x);
-  rest = xsimd::fnma(n, constants::pio2_2<V>(), rest);
-  rest = xsimd::fnma(n, constants::pio2_3<V>(), rest);
+  const V first = xsimd::fnma(n, constants::pio2_1<V>(), x);
+  rest = xsimd::fnma(n, constants::pio2_3<V>(), xsimd::fnma(n, constants::pio2_2<V>(), first));
   V turns = xsimd::kernel::detail::quadrant(n);
-  const auto far = x > constants::twentypi<V>();
-  if (!xsimd::any(far)) return turns;
-  // More digits of pi / 2.
-  const V first = xsimd::fnma(n, constants::pio2_1<V>(), x), second = n * constants::pio2_2<V>(), t = first - second;
-  const V third = n * constants::pio2_3<V>(), u = t - third;
-  rest = xsimd::select(far, u - xsimd::fms(n, constants::pio2_3t<V>(), (t - u) - third), rest);
+  const auto close = xsimd::abs(rest) < V(0x1p-20) && n > V(0);
+  if (xsimd::any(close)) {
+    V error, last_error;
+    const V two = difference<V>(first, n * constants::pio2_2<V>(), error);
+    const V three = difference<V>(two, n * constants::pio2_3<V>(), last_error);
+    rest = xsimd::select(close, three + ((error + last_error) - n * constants::pio2_3t<V>()), rest);
+  }
   const auto very_far = x > constants::mediumpi<V>();
   if (!xsimd::any(very_far)) return turns;
   alignas(64) Element<V> xs[V::size], rests[V::size], all[V::size];
@@ -209,17 +218,18 @@ inline V sigmoid(const V& x) {
   return xsimd::select(x < V(0), z, V(1)) / (V(1) + z);
 }
 
-// m e^x for x <= 0; `power` is exp_normal(x). Accurate to the last digits, even if e^x alone is too small.
+// m e^x; `power` is exp_normal(x). Accurate to the last digits, even if e^x alone is beyond the range.
 template <class V>
 inline V times_exp(const V& m, const V& x, const V& power) {
   const V y = opaque(m * power);
-  const auto far = x < V(is_float<V> ? -87 : -708);
+  const auto far = xsimd::abs(x) > V(is_float<V> ? 87 : 708);
   if (!xsimd::any(far)) return y;
   const V half = exp_normal(V(0.5) * x);
   return xsimd::select(far, (m * half) * half, y);
 }
 
-// s = sigmoid(x), as a factor and as 1 - s. Note that (1 + tanh u) / 2 = sigmoid(2 u).
+// s = sigmoid(x), as a factor, as 1 - s and as the slope s (1 - s). Nothing cancels where s has rounded to 1. Note that
+// (1 + tanh u) / 2 = sigmoid(2 u).
 template <class V>
 struct Sigmoid {
   explicit Sigmoid(const V& x)
@@ -228,11 +238,18 @@ struct Sigmoid {
     const V scaled = m * r;
     return xsimd::select(negative, times_exp(scaled, a, power), scaled);
   }
-  V rest() const { return xsimd::select(negative, r, power * r); }  // 1 - s
+  V times_slope(const V& m) const { return times_exp(m * r * r, a, power); }  // m s (1 - s)
+  V rest() const { return xsimd::select(negative, r, power * r); }            // 1 - s
 
   V a, power, r;
   typename V::batch_bool_type negative;
 };
+
+// m tanh'(x), with tanh x = 2 sigmoid(2 x) - 1
+template <class V>
+inline V times_tanh_slope(const V& m, const V& x) {
+  return Sigmoid<V>(x + x).times_slope(V(4) * m);
+}
 
 // The rounding error a^2 - square of square = a * a.
 template <class V>
