@@ -60,11 +60,12 @@ RULES = [  # what is found, what stands before and after its first group then, w
 ]
 # Lines that no test can see by their kind: the compiler evaluates them, or they reserve memory.
 UNSEEN = re.compile(r"\b(constexpr|static_assert|template|reserve\(|Scratch<|integral_constant)")
-WHOLE = ["core/matmul", "core/kernels", "core/kernels/simd", "core/io", "core/attention", "core/ops/matmul.cpp", "nn/optim",
-         "nn/loss", "nn/data"]  # where all that a file defines is changed, not adjoints alone
+WHOLE = ["core/matmul", "core/kernels", "core/kernels/simd", "core/io", "core/attention",
+         "core/attention/kernel", "core/attention/score", "core/attention/visibility", "core/linear_attention",
+         "core/linear_attention/kernel", "core/ops/matmul.cpp", "nn/optim", "nn/loss", "nn/data"]  # where all that a file defines is changed, not adjoints alone
 AREAS = [  # in this order they are run
-    ("attention, its kernels", r"core/attention/(kernel|tasks|rows|tiles|visibility|reference)"),
-    ("attention, its ops and masks", r"core/attention/"),
+    ("attention, its kernels", r"core/attention/(kernel|visibility)/"),
+    ("attention, its ops and masks", r"core/(linear_)?attention/"),
     ("products", r"core/matmul|core/ops/(matmul|int8|linalg|einsum)"),
     ("optimisers, schedules", r"nn/optim|core/kernels/optim"),
     ("losses", r"nn/loss|core/ops/cross_entropy"),

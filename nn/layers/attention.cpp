@@ -224,7 +224,7 @@ SelfAttention::SelfAttention(std::int64_t d_model, std::int64_t num_heads, const
     : SequenceLayer(TakesUnpadded()), multihead_attn("SelfAttention", d_model, num_heads, o) {}
 
 Tensor SelfAttention::forward(const Tensor& x, const AttentionContext& context) const {
-  return multihead_attn(x, x, x, context);
+  return within(*this, {x}, [&] { return multihead_attn(x, x, x, context); });
 }
 
 FIT_FIELDS_OF(CausalSelfAttention, multihead_attn)
@@ -239,7 +239,7 @@ CausalSelfAttention::CausalSelfAttention(std::int64_t d_model, std::int64_t num_
 Tensor CausalSelfAttention::forward(const Tensor& x, const AttentionContext& context) const {
   AttentionContext causal = context;
   causal.terms.causal(true);
-  return multihead_attn(x, x, x, causal);
+  return within(*this, {x}, [&] { return multihead_attn(x, x, x, causal); });
 }
 
 FIT_FIELDS_OF(CrossAttention, multihead_attn)
@@ -251,7 +251,7 @@ CrossAttention::CrossAttention(std::int64_t d_model, std::int64_t num_heads, con
     : multihead_attn("CrossAttention", d_model, num_heads, o) {}
 
 Tensor CrossAttention::forward(const Tensor& query, const Tensor& key_value, const AttentionContext& context) const {
-  return multihead_attn(query, key_value, key_value, context);
+  return within(*this, {query, key_value}, [&] { return multihead_attn(query, key_value, key_value, context); });
 }
 
 Tensor CrossAttention::operator()(const Tensor& query, const Tensor& key_value, const AttentionContext& context) const {

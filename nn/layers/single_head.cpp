@@ -28,7 +28,9 @@ BareSingleHeadAttention::BareSingleHeadAttention(std::int64_t d_in, std::int64_t
       W_value(uniform("BareSingleHeadAttention", d_in, d_out)) {}
 
 Tensor BareSingleHeadAttention::forward(const Tensor& x, const AttentionContext& context) const {
-  return context.attend(matmul(x, W_query.value()), matmul(x, W_key.value()), matmul(x, W_value.value()));
+  return within(*this, {x}, [&] {
+    return context.attend(matmul(x, W_query.value()), matmul(x, W_key.value()), matmul(x, W_value.value()));
+  });
 }
 
 std::string BareSingleHeadAttention::describe() const {
@@ -45,7 +47,7 @@ SingleHeadAttention::SingleHeadAttention(std::int64_t d_in, std::int64_t d_out, 
       W_value(d_in, d_out, o.qkv_bias()) {}
 
 Tensor SingleHeadAttention::forward(const Tensor& x, const AttentionContext& context) const {
-  return context.attend(W_query(x), W_key(x), W_value(x));
+  return within(*this, {x}, [&] { return context.attend(W_query(x), W_key(x), W_value(x)); });
 }
 
 // ---- CausalAttention ----------------------------------------------------------------------------------------------

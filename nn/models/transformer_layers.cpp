@@ -48,11 +48,12 @@ TransformerEncoderLayer::TransformerEncoderLayer(const TransformerLayerOptions& 
     : TransformerEncoderLayer{attention_of("TransformerEncoderLayer", o), norm_of(o), feed_forward(o), norm_of(o), o} {}
 
 Tensor TransformerEncoderLayer::forward(const Tensor& given, const AttentionContext& context) const {
-  const bool first = norm_first_;
-  const Tensor x = observed("resid_pre", given);
-  const Tensor y =
-      residual("resid_mid", first, x, *norm1, [&](const Tensor& z) { return dropout((*self_attn)(z, z, z, context)); });
-  return residual("resid_post", first, y, *norm2, *mlp);
+  const auto attend = [&](const Tensor& z) { return dropout((*self_attn)(z, z, z, context)); };
+  return within(*this, {given}, [&] {
+    const Tensor x = observed("resid_pre", given);
+    const Tensor y = residual("resid_mid", norm_first_, x, *norm1, attend);
+    return residual("resid_post", norm_first_, y, *norm2, *mlp);
+  });
 }
 
 // ---- TransformerDecoderLayer --------------------------------------------------------------------------------------
@@ -83,15 +84,16 @@ Tensor TransformerDecoderLayer::operator()(const Tensor& x, const Tensor& memory
 
 Tensor TransformerDecoderLayer::forward(const Tensor& given, const AttentionContext& context) const {
   const Tensor& memory = context.memory.x;
-  check::defined("TransformerDecoderLayer", "the memory of the context, see decoder_context(),", memory);
-  const bool first = norm_first_;
-  const Tensor x = observed("resid_pre", given);
-  const Tensor y =
-      residual("resid_mid", first, x, *norm1, [&](const Tensor& z) { return dropout((*self_attn)(z, z, z, context)); });
-  const Tensor w = residual("resid_cross", first, y, *norm2, [&](const Tensor& z) {
-    return dropout((*cross_attn)(z, memory, memory, context.of_memory()));
+  check::defined("TransformerDecoderLayer", "memory", memory);
+  const AttentionContext cross = context.of_memory();
+  const auto attend_self = [&](const Tensor& z) { return dropout((*self_attn)(z, z, z, context)); };
+  const auto attend_memory = [&](const Tensor& z) { return dropout((*cross_attn)(z, memory, memory, cross)); };
+  return within(*this, {given, memory}, [&] {
+    const Tensor x = observed("resid_pre", given);
+    const Tensor y = residual("resid_mid", norm_first_, x, *norm1, attend_self);
+    const Tensor z = residual("resid_cross", norm_first_, y, *norm2, attend_memory);
+    return residual("resid_post", norm_first_, z, *norm3, *mlp);
   });
-  return residual("resid_post", first, w, *norm3, *mlp);
 }
 
 // ---- stacks -------------------------------------------------------------------------------------------------------

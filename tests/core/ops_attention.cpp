@@ -35,13 +35,13 @@ static std::vector<OpRow> attention_rows() {
                [] {
                  scaled_dot_product_attention(zeros({2, 3}), zeros({2, 4}), zeros({2, 3}));
                }),
-      OpRow(op, "causal, fewer queries than keys, and more",
+      OpRow("attend", "causal, fewer queries than keys, and more",
             [](const auto& in) { return output_and_weights(attend(in[0], in[1], in[2], options({}, true).weights())); })
           .on({{2, 3, 2}, {2, 4, 2}, {2, 4, 3}})
           .on({{4, 2}, {2, 2}, {2, 2}})
           .rounds_weights()
           .large({{1, 2, 130, 8}, {1, 2, 130, 8}, {1, 2, 130, 8}}),
-      OpRow(op, "with a mask, a bias, weights and a row that sees nothing",
+      OpRow("attend", "with a mask, a bias, weights and a row that sees nothing",
             [](const auto& in) {
               AttentionOptions o = options(mask_with_empty_row());
               o.bias(in[3]).temperature(1.5);
@@ -61,7 +61,7 @@ static std::vector<OpRow> attention_rows() {
           .large({{2, 3, 70, 8}, {2, 3, 65, 8}, {2, 3, 65, 8}, {1, 3, 70, 65}})
           .optional(3)
           .large({{2, 3, 70, 8}, {2, 3, 65, 8}, {2, 3, 65, 8}, {70, 65}}),
-      OpRow(op, "with dropout, scaled",
+      OpRow("attend", "with dropout, scaled",
             [](const auto& in) {
               Generator g(5);
               return output_and_weights(
@@ -227,7 +227,7 @@ static std::vector<OpRow> attention_rows() {
                  const Tensor x = zeros({1, 2, 4});
                  attend(heads_first(x), heads_last(x), heads_last(x));
                }),
-      OpRow("multi_head_attention", "causal, with a mask and weights",
+      OpRow("attend", "heads last, causal, with a mask and weights",
             [](const auto& in) {
               return output_and_weights(attend(heads_last(in[0], 2), heads_last(in[1]), heads_last(in[2]),
                                                options(mask_with_empty_row().to(float32), true).weights()));
