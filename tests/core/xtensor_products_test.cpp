@@ -1,3 +1,4 @@
+#include <array>
 #include <limits>
 
 #include "fit/ops.hpp"
@@ -8,6 +9,8 @@
 // Products against cblas, which xt::linalg::dot calls, and xt::linalg::tensordot.
 namespace fit::test::xtensor_products_test {
 namespace {
+
+using kernels::Isa;
 
 template <class T>
 xt::xarray<T> draw(std::size_t rows, std::size_t columns, std::uint64_t seed) {
@@ -36,25 +39,22 @@ void check_products(std::size_t m, std::size_t n, std::size_t k) {
       INFO((ta ? "a transposed " : "") << (tb ? "b transposed" : ""));
       const Tensor x = ta ? from_xtensor(xt::transpose(a)) : from_xtensor(a),
                    y = tb ? from_xtensor(xt::transpose(b)) : from_xtensor(b);
-      CHECK(near<T>(matmul(x, Transpose{ta}, y, Transpose{tb}), expected, magnitude, 4));
+      each_of({Isa::base, Isa::neon, Isa::avx2, Isa::avx512, Isa::amx},
+              [&] { CHECK(near<T>(matmul(x, Transpose{ta}, y, Transpose{tb}), expected, magnitude, 4)); });
     }
 }
 
 }  // namespace
 
 TEST_CASE("products of every size and transpose are those of cblas", "[xtensor][matmul]") {
-  each_of({kernels::Isa::base, kernels::Isa::neon, kernels::Isa::avx2, kernels::Isa::avx512, kernels::Isa::amx}, [] {
-    for (const std::size_t m : {1, 2, 4, 5, 17, 24, 25, 64, 130})
-      for (const std::size_t n : {1, 3, 16, 33, 64, 65, 200})
-        for (const std::size_t k : {1, 2, 7, 32, 65, 257}) {
-          check_products<float>(m, n, k);
-          check_products<double>(m, n, k);
-        }
-    for (const auto& [m, n, k] : {std::array<std::size_t, 3>{256, 768, 512}, {512, 300, 700}, {33, 2048, 300}}) {
-      check_products<float>(m, n, k);
-      check_products<double>(m, n, k);
-    }
-  });
+  std::vector<std::array<std::size_t, 3>> sizes{{256, 300, 512}, {33, 512, 300}};
+  for (const std::size_t m : {1, 4, 5, 24, 25, 64, 130})
+    for (const std::size_t n : {1, 3, 33, 65, 200})
+      for (const std::size_t k : {1, 7, 65, 257}) sizes.push_back({m, n, k});
+  for (const auto& [m, n, k] : sizes) {
+    check_products<float>(m, n, k);
+    check_products<double>(m, n, k);
+  }
 }
 
 TEST_CASE("products of stacks of matrices are those of cblas, one by one", "[xtensor][matmul]") {
