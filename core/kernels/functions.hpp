@@ -97,10 +97,10 @@ struct Log2 : FromInput {
 
 struct Expm1 : FromInput {
   FIT_F(x) { return math::expm1(x); }
-  // 0 for dy = 0, even if e^x is beyond the range
+  // 0 for dy = 0, even if e^x is infinite; NaN stays.
   FIT_DF(x) {
     const V dx = math::times_exp(dy, x, math::exp_normal(x));
-    return select(dy == V(0) && x < V(infinity), V(0), dx);
+    return select(dy == V(0) && x <= V(infinity), V(0), dx);
   }
   FIT_DDF(x) { return exp(x); }
 };

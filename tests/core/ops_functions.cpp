@@ -38,7 +38,7 @@ const std::vector<FunctionRow>& function_rows() {
       {"log2", "log2", Function::log2, [](const Tensor& x) { return log2(x); }, domain::positive,
        [](L x) { return std::log2(x); }, [](L x) { return 1 / (x * std::log(2.L)); }},
       {"expm1", "expm1", Function::expm1, [](const Tensor& x) { return expm1(x); }, domain::real,
-       [](L x) { return std::expm1(x); }, [](L x) { return std::exp(x); }},
+       [](L x) { return std::expm1(x); }, [](L x) { return std::exp(finite(x)); }},
       {"sqrt", "sqrt", Function::sqrt, [](const Tensor& x) { return sqrt(x); }, domain::positive,
        [](L x) { return std::sqrt(x); }, [](L y) { return 1 / (2 * y); }},
       {"rsqrt", "rsqrt", Function::rsqrt, [](const Tensor& x) { return rsqrt(x); }, domain::positive,
