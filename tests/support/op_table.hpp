@@ -78,6 +78,11 @@ struct OpRow {
     return errors.push_back({std::move(text), std::move(call)}), std::move(*this);
   }
 
+  /// f(s x) = s^degree f(x) for all s > 0 if x are the inputs given and the others stay. Checked over the whole range.
+  OpRow homogeneous(int degree, std::vector<int> inputs = {0}) && {
+    return scalings.push_back({degree, std::move(inputs)}), std::move(*this);
+  }
+
   std::string name() const { return form.empty() ? op : op + ", " + form; }
   const Domain& domain_of(std::size_t input) const { return domains[std::min(input, domains.size() - 1)]; }
 
@@ -91,6 +96,11 @@ struct OpRow {
   std::vector<TensorFunction> composed;  // at most one
   std::vector<Bad> errors;
   std::map<std::string, std::string> exceptions;
+  struct Scaling {
+    int degree;
+    std::vector<int> inputs;
+  };
+  std::vector<Scaling> scalings;
 };
 
 /// A static object of this type adds a family to the table.
