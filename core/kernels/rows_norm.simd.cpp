@@ -80,8 +80,9 @@ void backward(T* dx, T* dweight, T* dbias, const T* x, const T* dy, const T* wei
   for (std::int64_t r = 0; r < rows; ++r, x += n, dy += n) {
     const Centre<T> centre(Layer ? mean[r] : 0);
     const V scale(static_cast<T>(rstd[r]));
+    const T middle = static_cast<T>(Layer ? mean[r] : 0);  // absent numbers: h of 0 could overflow
     const auto normalised = [&](std::int64_t i, auto a) {
-      const V v = a.template load<V>(x + i, T(0));
+      const V v = a.template load<V>(x + i, middle);
       return (Layer ? centre.from(v) : v) * scale;
     };
     const auto weighted = [&](std::int64_t i, auto a) {

@@ -116,14 +116,32 @@ bool equal(const Tensor& a, const Tensor& b) {
   return same;
 }
 
+namespace {
+
+/// |a - b| without overflow, rounded once.
+double distance(std::int64_t a, std::int64_t b) {
+  const auto x = static_cast<std::uint64_t>(a), y = static_cast<std::uint64_t>(b);
+  return static_cast<double>(a < b ? y - x : x - y);
+}
+double distance(double a, double b) { return std::abs(a - b); }
+
+template <class T>
+bool all_close(const Tensor& a, const Tensor& b, double rtol, double atol) {
+  const auto x = a.data<T>(), y = b.data<T>();
+  return std::equal(x.begin(), x.end(), y.begin(), [&](T v, T w) {
+    const double size = std::abs(static_cast<double>(w));
+    return v == w || (std::isfinite(size) && distance(v, w) <= atol + rtol * size);
+  });
+}
+
+}  // namespace
+
 bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol) {
   check::defined("allclose", "a", a, "b", b);
   if (a.shape() != b.shape()) return false;
-  const Tensor p = to_dtype_no_grad(a, float64), q = to_dtype_no_grad(b, float64);
-  const auto x = p.data<double>(), y = q.data<double>();
-  return std::equal(x.begin(), x.end(), y.begin(), [&](double v, double w) {
-    return v == w || (std::isfinite(w) && std::abs(v - w) <= atol + rtol * std::abs(w));
-  });
+  const DType t = is_floating(promote(a.dtype(), b.dtype())) ? float64 : int64;
+  const Tensor p = to_dtype_no_grad(a, t), q = to_dtype_no_grad(b, t);
+  return t == int64 ? all_close<std::int64_t>(p, q, rtol, atol) : all_close<double>(p, q, rtol, atol);
 }
 
 }  // namespace fit

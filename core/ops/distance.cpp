@@ -5,6 +5,7 @@
 #include "ops/axis_slices.hpp"
 #include "ops/broadcast.hpp"
 #include "ops/precision.hpp"
+#include "ops/slice_scale.hpp"
 
 namespace fit {
 namespace {
@@ -13,7 +14,14 @@ void expect_eps(const char* op, double eps) {
   if (!(eps > 0)) check::fail(op, "eps is ", eps, ": it must be greater than 0");
 }
 
-Tensor unit(const Tensor& x, double p, int axis, double eps) { return x / clamp_min(norm(x, p, axis, keepdims), eps); }
+/// x / max(norm(x, p), eps) along an axis.
+Tensor unit(const Tensor& x, double p, int axis, double eps) {
+  const Tensor size = norm(x, p, axis, keepdims);
+  const Tensor s = slice_scale(x, size.shape(), size);
+  if (!s.defined()) return x / clamp_min(size, eps);
+  const Tensor near_one = x * s, scaled = norm(near_one, p, axis, keepdims), least = s * eps;
+  return near_one / where(scaled < least, least, scaled);
+}
 
 }  // namespace
 
@@ -76,7 +84,9 @@ Tensor cdist(const Tensor& a, const Tensor& b, double p) {
   return with_precision(Precision::float32, {a, b}, [&](const Tensor& a, const Tensor& b) {
     const Tensor x = unsqueeze(a, -2), y = unsqueeze(b, -3);
     check::broadcast("cdist", x.shape(), y.shape());
-    return norm(x - y, p, -1);
+    const Tensor distances = norm(x - y, p, -1);
+    if (p == 0 || all(isfinite(distances)).item<bool>()) return distances;
+    return norm(x * 0.5 - y * 0.5, p, -1) * 2;  // half of a difference can't overflow
   });
 }
 

@@ -325,27 +325,26 @@ Formula parse(const std::string& spaced, std::vector<Tensor>& operands) {
   return f;
 }
 
-// Checks that sizes of equal letters agree. Removes axes of "..." with size 1 where another operand has another size.
+// Checks that sizes of equal letters agree or are 1. Removes axes of size 1 where another operand has another size.
 void agree(const std::string& formula, Formula& f, std::vector<Tensor>& operands) {
   std::int64_t size[128];
-  std::fill(std::begin(size), std::end(size), -1);
+  std::fill(std::begin(size), std::end(size), 1);
   for (std::size_t i = 0; i < operands.size(); ++i)
     for (int a = 0; a < f.operands[i].count; ++a) {
       const char c = f.operands[i].at[a];
       std::int64_t& known = size[place_of(c)];
       const std::int64_t n = operands[i].shape()[a];
-      if (known == -1 || (c < 'A' && known == 1))
-        known = n;
-      else if (n != known && !(c < 'A' && n == 1))
+      if (n != known && n != 1 && known != 1)
         bad(formula, "operand " + std::to_string(i) + " of shape " + operands[i].shape().str() + " has size " +
                          std::to_string(n) +
                          (c < 'A' ? std::string(" at an axis of \"...\"") : std::string(" at '") + c + "'") +
                          ", another operand " + std::to_string(known));
+      if (known == 1) known = n;
     }
   for (std::size_t i = 0; i < operands.size(); ++i)
     for (int a = f.operands[i].count - 1; a >= 0; --a) {
       const char c = f.operands[i].at[a];
-      if (c >= 'A' || operands[i].shape()[a] == size[place_of(c)]) continue;
+      if (operands[i].shape()[a] == size[place_of(c)]) continue;
       operands[i] = squeeze(operands[i], a);
       f.operands[i] = filter(f.operands[i], [c](char l) { return l != c; });
     }

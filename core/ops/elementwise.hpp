@@ -29,11 +29,12 @@ inline Tensor as_floating(const Tensor& x) { return is_floating(x.dtype()) ? x :
 /// int64 arithmetic is done on unsigned numbers: they wrap around, while signed overflow is undefined.
 inline std::int64_t wrap(std::uint64_t v) { return static_cast<std::int64_t>(v); }
 
-/// Converts the number to T. Throws Error if T can't hold it: a fraction for an integer type, or an overflow.
+/// Converts the number to T, rounded once. Throws Error if T can't hold it: a fraction for an integer type, or an
+/// overflow.
 template <class T>
 T number_as(const char* op, Scalar s) {
   if constexpr (is_floating_element<T>) {
-    return static_cast<T>(s.value());
+    return s.dtype() == int64 && s.is_integer() ? static_cast<T>(s.to_integer(op)) : static_cast<T>(s.value());
   } else {
     const std::int64_t integer = s.to_integer(op);
     if (std::is_same_v<T, std::int8_t> && integer != convert<std::int8_t>(integer))

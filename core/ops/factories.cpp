@@ -118,20 +118,51 @@ Tensor full_like(const Tensor& x, Scalar value) {
   return full(x.shape(), value, x.dtype());
 }
 
-Tensor arange(double start, double stop, double step, DType dtype) {
+namespace {
+
+constexpr double arange_limit = 1e15;  // elements
+
+[[noreturn]] void fail_arange(Scalar start, Scalar stop, Scalar step) {
+  check::fail("arange", "start ", start.value(), ", stop ", stop.value(), ", step ", step.value(),
+              ": all must be finite, the step not 0, and there must be fewer than 1e15 of them");
+}
+
+/// The number of elements start, start + step, … before stop. Unsigned differences can't overflow.
+std::int64_t count_of(std::int64_t start, std::int64_t stop, std::int64_t step) {
+  const auto low = static_cast<std::uint64_t>(start), high = static_cast<std::uint64_t>(stop);
+  const auto size = static_cast<std::uint64_t>(step);
+  if (step > 0 ? stop <= start : stop >= start) return 0;
+  const std::uint64_t more = step > 0 ? (high - low - 1) / size : (low - high - 1) / (0 - size);
+  return more < static_cast<std::uint64_t>(arange_limit) ? static_cast<std::int64_t>(more) + 1 : -1;
+}
+
+}  // namespace
+
+Tensor arange(Scalar start, Scalar stop, Scalar step, DType dtype) {
   if (dtype == DType::boolean) check::fail("arange", "dtype is boolean: it must be a type of numbers");
-  const double count = std::max(0.0, std::ceil((stop - start) / step));
-  if (!std::isfinite(start) || !std::isfinite(stop) || !std::isfinite(step) || step == 0 || !(count < 1e15))
-    check::fail("arange", "start ", start, ", stop ", stop, ", step ", step,
-                ": all must be finite, the step not 0, and there must be fewer than 1e15 of them");
-  Tensor y = Tensor::empty({static_cast<std::int64_t>(count)}, dtype);
+  const bool integers = start.is_integer() && stop.is_integer() && step.is_integer();
+  const double first = start.value(), by = step.value();
+  const double span = std::max(0.0, std::ceil((stop.value() - first) / by));
+  if (by == 0 || !std::isfinite(first) || !std::isfinite(stop.value()) || !std::isfinite(by) ||
+      !(span < 2 * arange_limit))
+    fail_arange(start, stop, step);
+  const std::int64_t count =
+      integers ? count_of(start.to_integer("arange"), stop.to_integer("arange"), step.to_integer("arange"))
+               : static_cast<std::int64_t>(span);
+  if (count < 0 || static_cast<double>(count) >= arange_limit) fail_arange(start, stop, step);
+  Tensor y = Tensor::empty({count}, dtype);
   dispatch(dtype, [&](auto kind) {
     using T = decltype(kind);
+    T* const p = y.fresh<T>();
     number_as<T>("arange", start);
     number_as<T>("arange", step);
-    if (count > 0) number_as<T>("arange", start + (count - 1) * step);
-    T* const p = y.fresh<T>();
-    for (std::int64_t i = 0; i < y.numel(); ++i) p[i] = static_cast<T>(start + static_cast<double>(i) * step);
+    if (integers) {
+      const std::int64_t a = start.to_integer("arange"), d = step.to_integer("arange");
+      for (std::int64_t i = 0; i < count; ++i) p[i] = static_cast<T>(Add::integers(a, Mul::integers(i, d)));
+    } else {
+      if (count > 0) number_as<T>("arange", first + static_cast<double>(count - 1) * by);
+      for (std::int64_t i = 0; i < count; ++i) p[i] = static_cast<T>(first + static_cast<double>(i) * by);
+    }
   });
   return y;
 }

@@ -1,6 +1,9 @@
 // group_norm and batch_norm, composed of operations.
+#include <cmath>
+
 #include "fit/ops.hpp"
 #include "ops/precision.hpp"
+#include "ops/slice_scale.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {
@@ -62,8 +65,14 @@ Tensor batch_norm(const Tensor& x, const Tensor& mean, const Tensor& var, const 
         }
         std::vector<int> axes{0};
         for (int a = 2; a < x.rank(); ++a) axes.push_back(a);
-        const Tensor centred = x - fit::mean(x, axes, keepdims);
-        return scaled(centred * rsqrt(fit::mean(centred * centred, axes, keepdims) + eps), weight, bias);
+        const auto average = [&](const Tensor& t) { return fit::mean(t, axes, keepdims); };
+        Tensor centred = x - average(x), variance = average(centred * centred) + eps;
+        if (const Tensor s = slice_scale(x, variance.shape(), sqrt(variance.detach())); s.defined()) {
+          const Tensor near_one = x * s;
+          centred = near_one - average(near_one);
+          variance = average(centred * centred) + square(s * std::sqrt(eps));
+        }
+        return scaled(centred * rsqrt(variance), weight, bias);
       });
 }
 

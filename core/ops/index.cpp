@@ -255,12 +255,10 @@ namespace {
 // Throws Error if x's integer type can't hold a floating value exactly.
 void expect_integers(const Tensor& x, const Tensor& v) {
   if (is_floating(x.dtype()) || x.dtype() == boolean || !is_floating(v.dtype())) return;
-  const NoGrad no_grad;
-  const Tensor kept = v.to(x.dtype()).to(float64), given = v.to(float64);
-  const auto a = kept.data<double>(), b = given.data<double>();
-  for (std::int64_t i = 0; i < b.size(); ++i)
-    if (a[i] != b[i])
-      check::fail(put_name, "the tensor is ", x.dtype(), ", the value ", v.dtype(), " with ", b[i],
+  const Tensor wide = to_dtype_no_grad(v, float64);
+  for (const double number : wide.data<double>())
+    if (!Scalar(number).is_integer())
+      check::fail(put_name, "the tensor is ", x.dtype(), ", the value ", v.dtype(), " with ", number,
                   ": convert the value with .to(), or the tensor with .to(float32)");
 }
 

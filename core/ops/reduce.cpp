@@ -1,14 +1,16 @@
-// sum, mean, var, std, prod, norm, any, all, cumsum, cumprod.
+// sum, mean, var, std, norm, any, all, cumsum. Products are in product.cpp.
 #include "kernels/reduce.hpp"
 
 #include <cmath>
 #include <functional>
 #include <limits>
 
+#include "ops/arithmetic.hpp"
 #include "ops/axis_slices.hpp"
 #include "ops/functions.hpp"
 #include "ops/precision.hpp"
 #include "ops/reduction.hpp"
+#include "ops/slice_scale.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -19,20 +21,60 @@ Axes::Axes(std::vector<int> axes) : axes_(std::move(axes)), all_(false) {}
 
 namespace {
 
-/// Calls finish(i, total) for each sum of x: in double for floating types, otherwise in int64.
-template <class T, class Finish>
-void each_sum(const Reduction& r, const Tensor& x, const Finish& finish) {
-  if constexpr (is_floating_element<T>)
-    fold_floating<T>(r, x, 0.0, kernels::reduce<AccT<T>>().sum, nullptr, std::plus<>(), finish);
-  else
-    fold_plain<std::int64_t>(r, x.data<T>().data(), std::int64_t{0}, std::plus<>(), std::plus<>(), finish);
+/// Computes the totals of x by pass(x, done), which calls done(i, total) for each. Calls finish(i, total, 1.0), and,
+/// where the squares of size(total) don't fit, again with the total of the slice times a power of two: finish(i, total,
+/// scale). Totals of float32 always fit: they are double.
+template <class T, class Pass, class Size, class Finish>
+void each_total(const Reduction& r, const Tensor& x, const Pass& pass, const Size& size, const Finish& finish) {
+  if constexpr (!std::is_same_v<T, double>) {
+    pass(x, [&](std::int64_t i, double total) { finish(i, total, 1.0); });
+  } else {
+    Tensor sizes = Tensor::empty(r.shape(keepdims), float64);
+    pass(x, [&, to = sizes.fresh<double>()](std::int64_t i, double total) {
+      to[i] = size(total);
+      finish(i, total, 1.0);
+    });
+    const Tensor scales = slice_scale(x, sizes.shape(), sizes);
+    if (!scales.defined()) return;
+    pass(x.detach() * scales, [&, scale = scales.data<double>().data()](std::int64_t i, double total) {
+      if (scale[i] != 1) finish(i, total, scale[i]);
+    });
+  }
 }
 
-// The result type of a sum or a product of T.
-template <class T>
-using Total = std::conditional_t<is_floating_element<T>, T, std::int64_t>;
-DType total_dtype(const Tensor& x) { return is_floating(x.dtype()) ? x.dtype() : DType::int64; }
-// Same for a sum, which is float32 under Autocast.
+/// Calls finish(i, total, scale) for each sum of x, which is total / scale: in double for floating types, otherwise in
+/// int64, which wraps around.
+template <class T, class Finish>
+void each_sum(const Reduction& r, const Tensor& x, const Finish& finish) {
+  if constexpr (is_floating_element<T>) {
+    each_total<T>(
+        r, x,
+        [&r](const Tensor& of, const auto& done) {
+          fold_floating<T>(r, of, 0.0, kernels::reduce<AccT<T>>().sum, nullptr, std::plus<>(), done);
+        },
+        [](double total) { return std::isfinite(total) ? 1 : total; }, finish);
+  } else {
+    constexpr auto add = [](auto a, auto b) { return Add::integers(a, b); };
+    fold_plain<std::int64_t>(r, x.data<T>().data(), std::int64_t{0}, add, add,
+                             [&](std::int64_t i, std::int64_t total) { finish(i, total, 1); });
+  }
+}
+
+/// Calls finish(i, total, scale) for each sum of x^2, or of (x - mean)^2 in two passes. It is total / scale^2.
+template <class T, class Finish>
+void each_square_sum(const Reduction& r, const Tensor& x, bool centred, const Finish& finish) {
+  const auto pass = [&](const Tensor& of, const auto& done) {
+    Tensor centre = centred ? Tensor::empty({r.outputs()}, float64) : Tensor();
+    double* const c = centred ? centre.fresh<double>() : nullptr;
+    const double n = static_cast<double>(r.count());
+    if (centred) each_sum<T>(r, of, [=](std::int64_t i, double total, double scale) { c[i] = total / n / scale; });
+    fold_floating<T>(r, of, 0.0, kernels::reduce<T>().squares, c, std::plus<>(), done);
+  };
+  each_total<T>(
+      r, x, pass, [](double total) { return std::sqrt(total); }, finish);
+}
+
+// The type of a sum, which is float32 under Autocast.
 DType sum_dtype(const Tensor& x) { return result_dtype(Precision::native_or_float32, total_dtype(x)); }
 
 // Sum in type t: total_dtype(x), or float32 for bfloat16.
@@ -42,7 +84,9 @@ Tensor sum_over(const Reduction& r, const Tensor& x, const Shape& result, DType 
     using T = decltype(zero);
     const auto given_as = [&](auto total_zero) {
       using Out = decltype(total_zero);
-      each_sum<T>(r, x, [out = y.fresh<Out>()](std::int64_t i, auto total) { out[i] = static_cast<Out>(total); });
+      each_sum<T>(r, x, [out = y.fresh<Out>()](std::int64_t i, auto total, auto scale) {
+        out[i] = static_cast<Out>(total / scale);
+      });
     };
     t == total_dtype(x) ? given_as(Total<T>{}) : given_as(AccT<Total<T>>{});
   });
@@ -59,14 +103,21 @@ Tensor quotient_or_zero(const Tensor& a, const Tensor& b) {
 /// g sign(x): the gradient of |x|. Its derivative by x is 0.
 Tensor times_sign(const Tensor& g, const Tensor& x) { return detail::derivative(kernels::Function::abs, g, x); }
 
-/// Calls finish(i, sum) for each sum of (x - mean)^2, computed in two passes.
-template <class T, class Finish>
-void each_deviation(const Reduction& r, const Tensor& x, const Finish& finish) {
-  Tensor centre = Tensor::empty({r.outputs()}, float64);
-  double* const c = centre.fresh<double>();
-  const double n = static_cast<double>(r.count());
-  each_sum<T>(r, x, [=](std::int64_t i, double total) { c[i] = total / n; });
-  fold_floating<T>(r, x, 0.0, kernels::reduce<T>().squares, c, std::plus<>(), finish);
+/// The gradient of the variance y of n elements each, or of its square root if `root`: dvar/dx = 2 (x - mean) / (n -
+/// correction);  dstd = dvar / (2 std), 0 if std is 0. A factor of x changes nothing in dstd.
+Tensor deviation_gradient(const Tensor& x, const Tensor& y, const Tensor& dy, bool root, double n,
+                          Correction correction) {
+  const Shape kept = y.shape();
+  Tensor near_one = x, middle = sum_to(x, kept) / n, deviation = y;
+  const Tensor s = slice_scale(x, kept, root ? y : where(isfinite(middle + y), 1, middle + y));
+  if (s.defined()) {
+    near_one = x * s;
+    middle = sum_to(near_one, kept) / n;
+    if (root) deviation = fit::std(near_one, reduced_axes(kept), correction, keepdims);
+  }
+  const Tensor factor = root ? quotient_or_zero(dy, deviation) : dy * 2;
+  const Tensor dx = (near_one - middle) * (factor / (n - static_cast<double>(correction)));
+  return s.defined() && !root ? dx / s : dx;
 }
 
 /// The variance, or its square root if `root`; NaN without degrees of freedom.
@@ -77,61 +128,15 @@ Tensor var_or_std(const char* op, const Tensor& x, const Reduction& r, Correctio
     const double n = static_cast<double>(r.count()), freedom = n - static_cast<double>(correction);
     dispatch_compute_floating(x.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      each_deviation<T>(r, x, [=, out = y.fresh<T>()](std::int64_t i, double total) {
+      each_square_sum<T>(r, x, true, [=, out = y.fresh<T>()](std::int64_t i, double total, double scale) {
         const double v = freedom > 0 ? total / freedom : std::numeric_limits<double>::quiet_NaN();
-        out[i] = static_cast<T>(root ? std::sqrt(v) : v);
+        out[i] = static_cast<T>(root ? std::sqrt(v) / scale : v / scale / scale);
       });
     });
-    return record(op, {x}, std::move(y), root ? keep::inputs | keep::output : keep::inputs,
-                  [=, kept = r.shape(keepdims)](Backward& b) {
-                    // dvar/dx = 2 (x - mean) / (n - correction);  dstd = dvar / (2 std), 0 if std is 0
-                    const Tensor x = b.x(0), centred = x - sum_to(x, kept) / n;
-                    const Tensor dy = root ? quotient_or_zero(b.dy(), b.y()) : b.dy() * 2;
-                    b.give(0, centred * reshape(dy / freedom, kept));
-                  });
+    return record(op, {x}, std::move(y), keep::inputs | keep::output, [=, kept = r.shape(keepdims)](Backward& b) {
+      b.give(0, deviation_gradient(b.x(0), reshape(b.y(), kept), reshape(b.dy(), kept), root, n, correction));
+    });
   });
-}
-
-/// For each element, the product of all others in its row: those before it times those after it.
-Tensor products_of_others(const Tensor& rows) {
-  Tensor y = Tensor::empty(rows.shape(), rows.dtype());
-  const std::int64_t n = rows.size(1);
-  dispatch_compute_floating(rows.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    T* const out = y.fresh<T>();
-    const T* const in = rows.data<T>().data();
-    parallel_for(rows.size(0), std::max<std::int64_t>(1, (1 << 14) / std::max<std::int64_t>(n, 1)),
-                 [&](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t r = begin; r < end; ++r) {
-                     double before = 1, after = 1;
-                     for (std::int64_t i = r * n; i < (r + 1) * n; ++i) {
-                       out[i] = static_cast<T>(before);
-                       before *= in[i];
-                     }
-                     for (std::int64_t i = (r + 1) * n - 1; i >= r * n; --i) {
-                       out[i] = static_cast<T>(out[i] * after);
-                       after *= in[i];
-                     }
-                   }
-                 });
-  });
-  return y;
-}
-
-/// Same over the axes that are 1 in `kept`. While gradients are recorded, it uses differentiable products: of n copies
-/// of the row, each with another element replaced by 1.
-Tensor products_of_others(const Tensor& x, const Shape& kept) {
-  std::vector<int> order, back(static_cast<std::size_t>(x.rank()));
-  for (const bool goes : {false, true})
-    for (int a = 0; a < x.rank(); ++a)
-      if ((kept[a] == 1) == goes) order.push_back(a);
-  for (int i = 0; i < x.rank(); ++i) back[static_cast<std::size_t>(order[static_cast<std::size_t>(i)])] = i;
-  const Tensor moved = permute(x, order);
-  const std::int64_t rows = kept.numel(), n = rows == 0 ? 0 : x.numel() / rows;
-  const Tensor flat = reshape(moved, {rows, n});
-  const Tensor others =
-      grad_enabled() ? prod(where(eye(n).to(boolean), 1, unsqueeze(flat, 1)), -1) : products_of_others(flat);
-  return permute(reshape(others, moved.shape()), back);
 }
 
 Tensor any_or_all(const char* op, const Tensor& x, const Axes& axes, KeepDims keep, bool all) {
@@ -163,7 +168,11 @@ Tensor running_sum(const Tensor& x, int axis, bool backwards) {
       for (std::int64_t i = 0; i < slices.n; ++i) {
         const std::int64_t first = at + (backwards ? slices.n - 1 - i : i) * slices.inner;
         for (std::int64_t l = 0; l < count; ++l) {
-          sum[l] += static_cast<Sum>(in[first + l * step]);
+          const auto v = static_cast<Sum>(in[first + l * step]);
+          if constexpr (is_floating_element<T>)
+            sum[l] += v;
+          else
+            sum[l] = Add::integers(sum[l], v);
           out[first + l * step] = static_cast<Total<T>>(sum[l]);
         }
       }
@@ -221,7 +230,9 @@ Tensor mean(const Tensor& x, const Axes& axes, KeepDims keep) {
     const double n = static_cast<double>(r.count());
     dispatch_compute_floating(x.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      each_sum<T>(r, x, [n, out = y.fresh<T>()](std::int64_t i, double total) { out[i] = static_cast<T>(total / n); });
+      each_sum<T>(r, x, [n, out = y.fresh<T>()](std::int64_t i, double total, double scale) {
+        out[i] = static_cast<T>(total / n / scale);
+      });
     });
     return record("mean", {x}, std::move(y), keep::nothing, [n, kept = r.shape(keepdims)](Backward& b) {
       b.give(0, expand_grad(div(b.dy(), n), kept, b.shape(0)));
@@ -244,25 +255,6 @@ Tensor stddev(const Tensor& x, const Axes& axes, Correction correction, KeepDims
   return var_or_std("stddev", x, Reduction("stddev", x, axes), correction, keep, true);
 }
 
-Tensor prod(const Tensor& x, const Axes& axes, KeepDims keep) {
-  const Reduction r("prod", x, axes);
-  return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
-    Tensor y = Tensor::empty(r.shape(keep), total_dtype(x));
-    dispatch_compute(x.dtype(), [&](auto zero) {
-      using T = decltype(zero);
-      const auto finish = [out = y.fresh<Total<T>>()](std::int64_t i, auto p) { out[i] = static_cast<Total<T>>(p); };
-      if constexpr (std::is_floating_point_v<T>)
-        fold_floating<T>(r, x, 1.0, kernels::reduce<T>().prod, nullptr, std::multiplies<>(), finish);
-      else
-        fold_plain<std::int64_t>(r, x.data<T>().data(), std::int64_t{1}, std::multiplies<>(), std::multiplies<>(),
-                                 finish);
-    });
-    return record("prod", {x}, std::move(y), keep::inputs, [kept = r.shape(keepdims)](Backward& b) {
-      b.give(0, products_of_others(b.x(0), kept) * reshape(b.dy(), kept));
-    });
-  });
-}
-
 Tensor norm(const Tensor& x, double p, const Axes& axes, KeepDims keep) {
   check::floating("norm", "x", x);
   if (std::isnan(p)) check::fail("norm", "p is NaN: it must be a number or infinite");
@@ -276,9 +268,9 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, KeepDims keep) {
       y = Tensor::empty(r.shape(keep), x.dtype());
       dispatch_compute_floating(x.dtype(), [&](auto zero) {
         using T = decltype(zero);
-        fold_floating<T>(
-            r, x, 0.0, kernels::reduce<T>().squares, nullptr, std::plus<>(),
-            [out = y.fresh<T>()](std::int64_t i, double total) { out[i] = static_cast<T>(std::sqrt(total)); });
+        each_square_sum<T>(r, x, false, [out = y.fresh<T>()](std::int64_t i, double total, double scale) {
+          out[i] = static_cast<T>(std::sqrt(total) / scale);
+        });
       });
     } else {
       const NoGrad no_grad;
@@ -301,9 +293,15 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, KeepDims keep) {
     }
     return record("norm", {x}, std::move(y), keep::inputs | keep::output, [p, kept = r.shape(keepdims)](Backward& b) {
       // dx = dy sign(x) (|x| / y)^(p-1). For p = +-infinity, the elements equal to the max or min share dy sign(x). dx
-      // is 0 where x or y is 0, for p = 0, and for p = +-infinity where y is NaN (no element equals it).
-      const Tensor x = b.x(0), y = reshape(b.y(), kept), dy = reshape(b.dy(), kept);
-      if (p == 0) return b.give(0, zeros_like(x));
+      // is 0 where x or y is 0, for p = 0, and for p = +-infinity where y is NaN (no element equals it). A factor of x
+      // changes nothing.
+      if (p == 0) return b.give(0, zeros(b.shape(0), b.dtype(0)));
+      Tensor x = b.x(0), y = reshape(b.y(), kept);
+      const Tensor dy = reshape(b.dy(), kept);
+      if (const Tensor s = slice_scale(x, kept, y); s.defined()) {
+        x = x * s;
+        y = norm(x, p, reduced_axes(kept), keepdims);
+      }
       if (p == 1) return b.give(0, times_sign(expand_grad(dy, kept, x.shape()), x));
       if (p == 2) return b.give(0, x * quotient_or_zero(dy, y));
       const Tensor size = abs(x);
@@ -327,19 +325,6 @@ Tensor cumsum(const Tensor& x, int axis) {
   axis = slice_axis("cumsum", x, axis);
   return with_precision(Precision::native_or_float32, {x},
                         [&](const Tensor& x) { return running_sum(x, axis, false); });
-}
-
-// By doubling: after k rounds, an element is the product of the last 2^k. Composed of operations, so its gradients of
-// every order are correct with zeros, too.
-Tensor cumprod(const Tensor& x, int axis) {
-  axis = slice_axis("cumprod", x, axis);
-  return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
-    Tensor y = x.dtype() == boolean ? x.to(int64) : x.clone();
-    const std::int64_t n = kernels::AxisView(x.shape(), axis).n;
-    for (std::int64_t step = 1; step < n; step *= 2)
-      y = cat({slice(y, axis, 0, step), slice(y, axis, step, n) * slice(y, axis, 0, n - step)}, axis);
-    return y;
-  });
 }
 
 }  // namespace fit

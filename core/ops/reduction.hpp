@@ -138,6 +138,11 @@ void fold_floating(const Reduction& r, const Tensor& x, double identity, kernels
 constexpr auto larger = [](auto a, auto b) { return b > a || b != b ? b : a; };
 constexpr auto smaller = [](auto a, auto b) { return b < a || b != b ? b : a; };
 
+/// The result type of a sum or a product of T.
+template <class T>
+using Total = std::conditional_t<is_floating_element<T>, T, std::int64_t>;
+inline DType total_dtype(const Tensor& x) { return is_floating(x.dtype()) ? x.dtype() : DType::int64; }
+
 /// The gradient of a sum: dy, reshaped to `kept` if its reduced axes are missing, broadcast to `shape`.
 Tensor expand_grad(const Tensor& dy, const Shape& kept, const Shape& shape);
 

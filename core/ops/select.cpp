@@ -110,7 +110,8 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
 
 Tensor clamp(const Tensor& x, Scalar low, Scalar high) {
   check::defined("clamp", "x", x);
-  if (!(low.value() <= high.value()))
+  const bool integers = low.is_integer() && high.is_integer();
+  if (!(integers ? low.to_integer("clamp") <= high.to_integer("clamp") : low.value() <= high.value()))
     check::fail("clamp", "low is ", low.value(), ", high ", high.value(), ": low must not be above high");
   Tensor y = Tensor::empty(x.shape(), x.dtype());
   dispatch(x.dtype(), [&](auto zero) {

@@ -54,7 +54,15 @@ Tensor quantile(const Tensor& x, double q, int axis, KeepDims keep) {
     const double place = q * static_cast<double>(s.n - 1), low = std::floor(place), share = place - low;
     const auto i = static_cast<std::int64_t>(low);
     Tensor y = gather(s.values, s.axis, s.place(i));
-    if (share > 0) y = y + (gather(s.values, s.axis, s.place(i + 1)) - y) * share;
+    if (share > 0) {
+      const Tensor above = gather(s.values, s.axis, s.place(i + 1)), gap = above - y;
+      if (all(isfinite(gap)).item<bool>()) {
+        y = y + gap * share;
+      } else {  // half of a gap can't overflow
+        const Tensor half = (above * 0.5 - y * 0.5) * share;
+        y = y + half + half;
+      }
+    }
     return s.shaped(y, keep);
   });
 }

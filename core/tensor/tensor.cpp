@@ -43,15 +43,18 @@ TensorImpl* new_impl(Storage* storage, const Shape& shape, DType dtype) {
 
 }  // namespace detail
 
+bool Scalar::is_integer() const {
+  // An unsigned integer above INT64_MAX was converted to a negative number.
+  if (!is_floating(dtype_)) return !(value_ > 0 && whole_ < 0);
+  return value_ == std::floor(value_) && value_ >= -0x1p63 && value_ < 0x1p63;
+}
+
 std::int64_t Scalar::to_integer(const char* op) const {
-  const bool integer = dtype_ == DType::boolean || dtype_ == DType::int64;
-  if (!integer && value_ != std::floor(value_))
+  if (is_integer()) return is_floating(dtype_) ? static_cast<std::int64_t>(value_) : whole_;
+  if (value_ != std::floor(value_))
     check::fail(op, "the number ", value_,
                 " is not whole and the tensor is not floating: convert the tensor with .to(float32)");
-  // An unsigned integer above INT64_MAX was converted to a negative number.
-  if (integer ? value_ > 0 && whole_ < 0 : value_ >= 0x1p63 || value_ < -0x1p63)
-    check::fail(op, "the number ", value_, " does not fit int64: it must be in -2^63 … 2^63 - 1");
-  return integer ? whole_ : static_cast<std::int64_t>(value_);
+  check::fail(op, "the number ", value_, " does not fit int64: it must be in -2^63 … 2^63 - 1");
 }
 
 void Tensor::throw_undefined() {

@@ -140,6 +140,38 @@ TEST_CASE("einsum's notation", "[matmul]") {
   CHECK(max_difference(einsum("...ij,...jk->...ik", {row, many}), matmul(row, many)) <= 1e-12);
 }
 
+TEST_CASE("einsum: a letter of size 1 broadcasts, in values and gradients", "[matmul]") {
+  const auto check = [](const std::string& formula, const std::vector<Shape>& shapes,
+                        const std::vector<Shape>& broadcast) {
+    INFO(formula);
+    std::vector<Tensor> in, same;
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      in.push_back(draw(shapes[i], i, float64).requires_grad_());
+      same.push_back(in[i].detach().clone().requires_grad_());
+    }
+    std::vector<Tensor> full;
+    for (std::size_t i = 0; i < shapes.size(); ++i) full.push_back(broadcast_to(same[i], broadcast[i]));
+    const Tensor y = einsum(formula, in), plain = einsum(formula, full), dy = random_like(plain);
+    check_product(y.detach(), plain.detach());
+    const std::vector<Tensor> dx = grad({y}, in, {dy}), expected = grad({plain}, same, {dy});
+    for (std::size_t i = 0; i < in.size(); ++i) check_product(dx[i], expected[i]);
+  };
+  check("ij,jk->ik", {{2, 1}, {4, 3}}, {{2, 4}, {4, 3}});
+  check("ij,jk", {{2, 4}, {1, 3}}, {{2, 4}, {4, 3}});
+  check("ij,ij->ij", {{1, 3}, {2, 1}}, {{2, 3}, {2, 3}});
+  check("ij,ij->", {{1, 3}, {2, 1}}, {{2, 3}, {2, 3}});
+  check("bqhd,bkhd->bhqk", {{2, 4, 3, 5}, {1, 7, 1, 5}}, {{2, 4, 3, 5}, {2, 7, 3, 5}});
+  check("ij,jk,ki->i", {{2, 1}, {3, 1}, {4, 2}}, {{2, 3}, {3, 4}, {4, 2}});
+  check("i...,...i->i...", {{1, 2, 1}, {3, 4}}, {{4, 2, 3}, {2, 3, 4}});
+  // numpy.einsum("ij,jk->ik", [[1], [2]], [[1, 2], [3, 4], [5, 6]])
+  const Tensor y = einsum("ij,jk->ik", {tensor({{1.}, {2.}}), tensor({{1., 2.}, {3., 4.}, {5., 6.}})});
+  CHECK(values(y) == std::vector<double>{9, 12, 18, 24});
+  CHECK_THROWS_WITH(einsum("ij,jk", {zeros({2, 2}), zeros({3, 4})}),
+                    Catch::Contains("size 3 at 'j', another operand 2"));
+  CHECK_THROWS_WITH(einsum("ij,jk,j", {zeros({2, 1}), zeros({3, 4}), zeros({2})}),
+                    Catch::Contains("operand 2 of shape [2] has size 2 at 'j', another operand 3"));
+}
+
 TEST_CASE("einsum gives a tensor of its own", "[matmul]") {
   const Tensor x = ones({2, 2});
   Tensor y = einsum("ij->ij", {x});

@@ -104,6 +104,20 @@ static std::vector<OpRow> windows() {
                [] {
                  batch_norm(zeros({3, 2}), zeros({2}), {});
                }),
+      OpRow("group_norm", "without eps", [](const auto& in) { return group_norm(in[0], 2, in[1], in[2], 0); })
+          .on({{2, 4, 3}, {4}, {4}})
+          .within(1e-4)
+          .homogeneous(0)
+          .except("zeros", "rows of one number have no scale")
+          .except("equal numbers", "rows of one number have no scale")
+          .except("equal rows", "rows of one number have no scale"),
+      OpRow("batch_norm", "without eps", [](const auto& in) { return batch_norm(in[0], {}, {}, in[1], in[2], 0); })
+          .on({{3, 2, 4}, {2}, {2}})
+          .within(1e-4)
+          .homogeneous(0)
+          .except("zeros", "channels of one number have no scale")
+          .except("equal numbers", "channels of one number have no scale")
+          .except("equal rows", "channels of one number have no scale"),
       OpRow("batch_norm", "statistics given",
             [](const auto& in) { return batch_norm(in[0], in[1], in[2] * in[2] + 0.5); })
           .on({{3, 2, 2}, {2}, {2}}),

@@ -11,6 +11,8 @@ static std::vector<OpRow> distances() {
       OpRow("dot", [](const auto& in) { return dot(in[0], in[1]); })
           .on({{3}, {3}})
           .on({{0}, {0}})
+          .homogeneous(1, {0})
+          .homogeneous(1, {1})
           .bad("a has shape [2], b [3]: both must be [N]", [] { dot(zeros({2}), zeros({3})); }),
       OpRow("bmm", [](const auto& in) { return bmm(in[0], in[1]); })
           .on({{2, 3, 4}, {2, 4, 2}})
@@ -37,6 +39,16 @@ static std::vector<OpRow> distances() {
           .bad("p is NaN: it must be a number or infinite", [] { normalize(ones({2}), NAN); })
           .bad("eps is 0", [] { normalize(ones({2}), 2, -1, 0); })
           .bad("x is int64", [] { normalize(ones({2}, int64)); }),
+      OpRow("normalize", "the least eps", [](const auto& in) { return normalize(in[0], 2, -1, 5e-324); })
+          .from(domain::nonzero)
+          .on({{2, 3}})
+          .homogeneous(0)
+          .except("zeros", pole),
+      OpRow("normalize", "p = 3, the least eps", [](const auto& in) { return normalize(in[0], 3, 0, 5e-324); })
+          .from(domain::nonzero)
+          .on({{2, 3}})
+          .homogeneous(0)
+          .except("zeros", pole),
       OpRow("normalize", "p = 1, an inner axis", [](const auto& in) { return normalize(in[0], 1, 0); })
           .from(domain::nonzero)
           .except("zeros", pole)
@@ -57,9 +69,18 @@ static std::vector<OpRow> distances() {
           .on({{2, 3}, {2, 3}})
           .on({{2, 3}, {3}})
           .bad("shapes [2] and [3] do not broadcast", [] { cosine_similarity(ones({2}), ones({3})); }),
+      OpRow("cosine_similarity", "the least eps",
+            [](const auto& in) { return cosine_similarity(in[0], in[1], -1, 5e-324); })
+          .from(domain::nonzero)
+          .except("zeros", pole)
+          .on({{2, 3}, {2, 3}})
+          .homogeneous(0, {0})
+          .homogeneous(0, {1})
+          .homogeneous(0, {0, 1}),
       OpRow("cdist", [](const auto& in) { return cdist(in[0], in[1]); })
           .on({{2, 3}, {4, 3}})
           .on({{2, 2, 3}, {2, 3}})
+          .homogeneous(1, {0, 1})
           .except("zeros", pole)
           .except("equal numbers", pole)
           .except("equal rows", pole)

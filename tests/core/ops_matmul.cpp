@@ -162,6 +162,11 @@ static std::vector<OpRow> matmul_rows() {
                })
           .bad("no operands", [] { einsum("", {}); })
           .bad("one must be bfloat16, float32 or float64", [] { einsum("i->i", {zeros({2}, int64)}); }),
+      summed("pq,qr->pr", {{2, 1}, {4, 3}}).on({{2, 4}, {1, 3}}).on({{2, 1}, {0, 3}}),
+      summed("bij,bj->ij", {{1, 2, 3}, {4, 1}}),
+      summed("pq,pq->pq", {{1, 3}, {2, 1}}).on({{1, 1}, {2, 3}}),
+      summed("pq,qr,rp->", {{2, 1}, {3, 1}, {4, 2}}),
+      summed("p...,...p->p", {{1, 2, 1}, {3, 4}}),
       summed("ij,kj->ki", {{2, 3}, {4, 3}}),
       summed("ij,ij->ij", {{2, 3}, {2, 3}}),
       summed("ij,ij->", {{2, 3}, {2, 3}}),

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <map>
 
 #include "support/op_table.hpp"
 
@@ -139,6 +140,12 @@ std::vector<OpRow> reduce_rows() {
                     .bad("x has shape [3]: [1, 3] does not broadcast to it", [] {
                       sum_to(zeros({3}), {1, 3});
                     }));
+  const std::map<std::string, int> degrees{{"sum", 1}, {"mean", 1}, {"var", 2},    {"std", 1},   {"stddev", 1},
+                                           {"max", 1}, {"min", 1},  {"cumsum", 1}, {"sum_to", 1}};
+  for (OpRow& r : all) {
+    if (const auto d = degrees.find(r.op); d != degrees.end()) r = std::move(r).homogeneous(d->second);
+    if (r.op == "norm") r = std::move(r).homogeneous(r.form == "p = 0" ? 0 : 1);
+  }
   for (OpRow& r : all) {
     const char* const unbounded = "near it the second derivative is as large as can be, and 0 there";
     if (r.op == "norm") r = std::move(r).except("zeros", unbounded);

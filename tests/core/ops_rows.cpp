@@ -34,6 +34,7 @@ static Tensor softmax_of(const Tensor& x) { return softmax(x, 1); }
 static Tensor log_softmax_of(const Tensor& x) { return log_softmax(x, 1); }
 
 static std::vector<OpRow> row_ops() {
+  const char* const no_scale = "rows of one number have no scale";
   return {
       OpRow("softmax", [](const auto& in) { return softmax(in[0]); })
           .holds("f(x + c) = f(x)", shifted(softmax_of))
@@ -108,6 +109,19 @@ static std::vector<OpRow> row_ops() {
                  rms_norm(zeros({2, 3}), zeros({2}));
                })
           .bad("x is a scalar", [] { rms_norm(zeros({})); }),
+      OpRow("layer_norm", "without eps", [](const auto& in) { return layer_norm(in[0], in[1], in[2], 0); })
+          .within(1e-4)
+          .on({{2, 5}, {5}, {5}})
+          .on({{19}, {19}, {19}})
+          .homogeneous(0)
+          .except("zeros", no_scale)
+          .except("equal numbers", no_scale),
+      OpRow("rms_norm", "without eps", [](const auto& in) { return rms_norm(in[0], in[1], 0); })
+          .from(domain::nonzero, domain::real)
+          .on({{2, 5}, {5}})
+          .on({{3, 1}, {1}})
+          .homogeneous(0)
+          .except("zeros", no_scale),
       OpRow("cross_entropy_rows",
             [](const auto& in) {
               std::vector<std::int64_t> ids;

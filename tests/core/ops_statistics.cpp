@@ -82,6 +82,8 @@ static std::vector<OpRow> statistics() {
                      .bad("weights has shape [3]: it must be [2]", [] {
                        bincount(tensor({0, 1}), ones({3}));
                      }));
+  for (OpRow& r : rows)
+    if (r.op != "cumprod" && r.op != "bincount") r = std::move(r).homogeneous(1);
   return rows;
 }
 static const RegisterOps statistics_rows(statistics);

@@ -88,6 +88,10 @@ struct OpRow {
   OpRow holds(std::string relation, Sides sides, double units = 0) && {
     return relations.push_back({std::move(relation), std::move(sides), units}), std::move(*this);
   }
+  /// f(s x) = s^degree f(x) for all s > 0 if x are the inputs given and the others stay. Checked over the whole range.
+  OpRow homogeneous(int degree, std::vector<int> inputs = {0}) && {
+    return scalings.push_back({degree, std::move(inputs)}), std::move(*this);
+  }
 
   std::string name() const { return form.empty() ? op : op + ", " + form; }
   const Domain& domain_of(std::size_t input) const { return domains[std::min(input, domains.size() - 1)]; }
@@ -103,6 +107,11 @@ struct OpRow {
   std::vector<Bad> errors;
   std::map<std::string, std::string> exceptions;
   std::vector<Relation> relations;  // op_relations_test.cpp
+  struct Scaling {
+    int degree;
+    std::vector<int> inputs;
+  };
+  std::vector<Scaling> scalings;  // homogeneity_test.cpp
 };
 
 /// A static object of this type adds a family to the table.

@@ -427,8 +427,9 @@ Tensor bmm(const Tensor& a, const Tensor& b);    ///< [B, M, K] x [B, K, N] -> [
 /// beta c + alpha a b for a [M, K], b [K, N], and c that broadcasts to [M, N]. c is ignored if beta is 0.
 Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1);
 /// Einstein summation in NumPy's notation: einsum("bqhd,bkhd->bhqk", {q, k}). Takes one or more operands. "..." stands
-/// for leading axes, which broadcast. Without "->", the result has the letters that occur once, in alphabetical order.
-/// A letter that occurs twice in one operand takes the diagonal: einsum("ii", {x}) is the trace.
+/// for leading axes. The axes of one letter, or of "...", broadcast: one of size 1 goes with any size of another
+/// operand. Without "->", the result has the letters that occur once, in alphabetical order. A letter that occurs twice
+/// in one operand takes the diagonal: einsum("ii", {x}) is the trace.
 Tensor einsum(const std::string& formula, const std::vector<Tensor>& operands);
 
 // ---- convolutions and pools: sliding windows over the last one or two axes ------------------------------------------

@@ -41,6 +41,8 @@ class Scalar {
                                           : DType::float64) {}
   DType dtype() const { return dtype_; }
   double value() const { return value_; }
+  /// Whether the value is an integer that int64 can hold.
+  bool is_integer() const;
   /// The value as an integer. Throws Error in the name of `op` if it is not an integer.
   std::int64_t to_integer(const char* op) const;
 
@@ -191,6 +193,8 @@ class Tensor {
     if constexpr (std::is_integral_v<T>)
       return static_cast<T>(item_int(static_cast<std::int64_t>(Limits::min()),
                                      Limits::digits > 63 ? INT64_MAX : static_cast<std::int64_t>(Limits::max())));
+    else if (dtype() == DType::int64)  // rounded once
+      return static_cast<T>(item_int(INT64_MIN, INT64_MAX));
     else
       return static_cast<T>(item_double());
   }
@@ -559,8 +563,9 @@ Tensor full(const Shape& shape, Scalar value, DType dtype = float32);
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
 Tensor full_like(const Tensor& x, Scalar value);
-/// start, start + step, … up to stop (not included).
-Tensor arange(double start, double stop, double step, DType dtype = float32);
+/// start, start + step, … up to stop (not included). Integers are exact: three of them are counted in int64, whatever
+/// dtype is.
+Tensor arange(Scalar start, Scalar stop, Scalar step, DType dtype = float32);
 /// 0, 1, … n - 1, int64.
 Tensor arange(std::int64_t n);
 /// `count` numbers from start to stop, both included.
