@@ -88,6 +88,12 @@ std::vector<Tensor> Optimizer::trained() const {
   return all;
 }
 
+StateDict Optimizer::named_parameters() const {
+  StateDict all;
+  for (const Slot& slot : slots_) all.emplace_back(slot.name, slot.parameter);
+  return all;
+}
+
 std::string Optimizer::nonfinite_gradient() const {
   for (const Slot& slot : slots_)
     if (has_step(slot.parameter) && !all_finite(slot.parameter.grad())) return slot.name;

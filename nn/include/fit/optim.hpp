@@ -97,6 +97,8 @@ class Optimizer {
   void zero_grad();
   /// The parameters that are not frozen.
   std::vector<Tensor> trained() const;
+  /// All parameters with their names, in the order in which they were given.
+  StateDict named_parameters() const;
   /// The name of the first parameter whose gradient holds an infinity or NaN; empty if there is none.
   std::string nonfinite_gradient() const;
 
