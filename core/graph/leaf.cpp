@@ -3,6 +3,7 @@
 
 #include "graph/node.hpp"
 #include "tensor/check.hpp"
+#include "tensor/loss_terms.hpp"
 
 namespace fit {
 namespace detail {
@@ -22,6 +23,7 @@ void free_impl(TensorImpl* t) noexcept {
       if (Node* leaf = n->leaf() ? n : n->outputs[t->output].retained) abandon(*leaf);
     drop_node(n);
   }
+  if (t->loss_terms) free_loss_terms(t->loss_terms);
   if (drop(t->storage->refs)) free_storage(t->storage);
   release(t, size_class(sizeof(TensorImpl)));
 }

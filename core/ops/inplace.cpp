@@ -42,6 +42,7 @@ void rebind_storage(Tensor& x, const Tensor& result) {
   std::swap(to.storage, from.storage);
   std::swap(to.node, from.node);
   std::swap(to.output, from.output);
+  std::swap(to.loss_terms, from.loss_terms);
   // The version continues, also in the values that the node kept of its own result.
   to.storage->version.store(version, std::memory_order_relaxed);
   if (to.node)
@@ -78,6 +79,7 @@ Tensor& change(const char* op, Tensor& x, const Tensor& o, const Form& out_of_pl
   } else {
     x.before_write(op);
     compute<Op>(x, x, operand);
+    detail::note_loss_terms({operand}, x);
   }
   return x;
 }

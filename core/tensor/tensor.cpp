@@ -88,6 +88,7 @@ Tensor Tensor::detach() const {
   Tensor y = alias(shape());
   y.impl_->cut = impl_->node ? detail::Cut::detach : impl_->cut;
   y.impl_->cut_at = impl_->node ? "" : impl_->cut_at;
+  if (impl_->loss_terms) detail::add_loss_terms(*y.impl_, *impl_->loss_terms);
   return y;
 }
 

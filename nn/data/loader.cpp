@@ -294,7 +294,9 @@ void DataLoader::divide(int rank, int size) {
 DataLoader::Span DataLoader::examples_of(std::int64_t index) const {
   const dist::Rows rows = rows_of(index).or_last();
   const auto* const collate = options_.collate().target<Batch (*)(const std::vector<Example>&)>();
-  const bool own = options_.collated() == Collated::own || (collate && *collate == stack_collate);
+  // Stacked rows are the same either way. Packed ones can't be divided afterwards.
+  const bool own =
+      options_.collated() == Collated::own || (collate && (*collate == stack_collate || *collate == pack_collate));
   return own ? Span{rows.first, rows.first + rows.count} : Span{0, rows.of};
 }
 

@@ -4,9 +4,13 @@
 #include <vector>
 
 #include "base/joined.hpp"
+#include "dist/agree.hpp"
+#include "dist/all_sum.hpp"
+#include "dist/batch_ranks.hpp"
 #include "fit/activation_checkpoint.hpp"
 #include "fit/ops.hpp"
 #include "layers/sizes.hpp"
+#include "ops/precision.hpp"
 
 namespace fit::nn {
 namespace {
@@ -87,21 +91,61 @@ BatchNorm::BatchNorm(std::int64_t channels, double eps, double momentum) : eps_(
   running_var = Buffer(ones({channels}));
 }
 
+namespace {
+
+std::vector<int> all_but_channels(const Tensor& x) {
+  std::vector<int> axes{0};
+  for (int a = 2; a < x.rank(); ++a) axes.push_back(a);
+  return axes;
+}
+
+// The mean and the population variance [C] of each channel over the numbers of all ranks, and how many those are.
+struct Statistics {
+  Tensor mean, var;
+  double count;
+};
+
+Statistics over_ranks(const Tensor& given, const dist::BatchRanks& ranks) {
+  const Tensor x = to_float32(given);
+  const std::int64_t channels = x.size(1);
+  const std::vector<int> axes = all_but_channels(x);
+  std::vector<std::int64_t> along(static_cast<std::size_t>(x.rank()), 1);
+  along[1] = channels;
+  const double own = ranks.padding ? 0 : 1;
+  const auto total = [&](const Tensor& numbers) { return dist::all_sum(sum(numbers, axes) * own, *ranks.world); };
+  const double count =
+      dist::all_sum(full({}, own * static_cast<double>(x.numel() / channels), float64), *ranks.world).item();
+  if (count < 2)
+    dist::fail_alike("BatchNorm", "the batch of all ranks has ", count,
+                     " numbers for each channel: it needs more than one");
+  const Tensor mean = total(x) / count, centred = x - reshape(mean, Shape(along));
+  return {mean, total(centred * centred) / count, count};
+}
+
+}  // namespace
+
 Tensor BatchNorm::forward(const Tensor& x) const {
   const Tensor w = weight.value();
   check_channels("BatchNorm", x, w);
   if (!training()) return batch_norm(x, running_mean, running_var, w, bias.value(), eps_);
+  const auto update = [&](const Tensor& mean, const Tensor& var) {
+    const NoGrad no_grad;
+    Tensor running = running_mean, variance = running_var;  // handles to the buffers
+    running.mul_(1 - momentum_).add_(mean * momentum_);
+    variance.mul_(1 - momentum_).add_(var * momentum_);
+  };
+  if (dist::batch_ranks.world) {
+    const Statistics all = over_ranks(x, dist::batch_ranks);
+    if (!fit::detail::computing_again()) update(all.mean.detach(), all.var.detach() * (all.count / (all.count - 1)));
+    return batch_norm(x, all.mean, all.var, w, bias.value(), eps_);
+  }
   Tensor y = batch_norm(x, {}, {}, w, bias.value(), eps_);
   const std::int64_t n = x.numel() / std::max<std::int64_t>(x.size(1), 1);
   if (n < 2)
     check::fail("BatchNorm", "x has shape ", x.shape(), ": a batch needs more than one number for each channel");
   if (fit::detail::computing_again()) return y;
   const NoGrad no_grad;
-  std::vector<int> axes{0};
-  for (int a = 2; a < x.rank(); ++a) axes.push_back(a);
-  Tensor running = running_mean, variance = running_var;  // handles to the buffers
-  running.mul_(1 - momentum_).add_(mean(x, axes) * momentum_);
-  variance.mul_(1 - momentum_).add_(var(x, axes) * momentum_);
+  update(mean(x, all_but_channels(x)), var(x, all_but_channels(x)));
   return y;
 }
 

@@ -55,9 +55,9 @@ Rows::Rows(const char* op, const char* name, const Tensor& x, const Tensor& targ
 Tensor Rows::reduced(const Tensor& losses, const Shape& shape, Reduction reduction) const {
   if (reduction == Reduction::none) return reshape(losses, shape);
   Tensor total = sum(losses);
-  if (reduction == Reduction::sum) return total;
+  if (reduction == Reduction::sum) return stated(std::move(total), reduction, 0);
   const double counted = weight.defined() ? sum(weights).item() : sum(!ignored).item();
-  return counted == 0 ? total * 0 : total / counted;
+  return stated(counted == 0 ? total * 0 : total / counted, reduction, counted);
 }
 
 // -sum(weight targets log_softmax(logits)), where targets are probabilities.
@@ -72,7 +72,7 @@ Tensor soft_cross_entropy(const char* op, const Tensor& logits, const Tensor& ta
   const Tensor smooth = o.label_smoothing() > 0 ? (1 - o.label_smoothing()) * targets + smoothing : targets;
   const Tensor logarithms = log_softmax(logits), each = smooth * logarithms;
   const Tensor rows = -sum(weight.defined() ? each * weight : each, {-1});
-  if (o.reduction() == Reduction::mean && rows.numel() == 0) return sum(rows);
+  if (o.reduction() == Reduction::mean && rows.numel() == 0) return stated(sum(rows), o.reduction(), 0);
   return reduced(rows, o.reduction());
 }
 

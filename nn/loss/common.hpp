@@ -5,11 +5,23 @@
 #include "ops/precision.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
+#include "tensor/loss_terms.hpp"
 
 namespace fit::nn {
 
+/// `loss`, a new tensor, which then says that it is a sum, or a mean over `count` items.
+inline Tensor stated(Tensor loss, Reduction reduction, double count) {
+  if (reduction == Reduction::mean)
+    fit::detail::set_loss_mean(loss, count);
+  else if (reduction == Reduction::sum)
+    fit::detail::set_loss_sum(loss);
+  return loss;
+}
+
 inline Tensor reduced(const Tensor& losses, Reduction reduction) {
-  return reduction == Reduction::none ? losses : reduction == Reduction::mean ? mean(losses) : sum(losses);
+  if (reduction == Reduction::none) return losses;
+  return stated(reduction == Reduction::mean ? mean(losses) : sum(losses), reduction,
+                static_cast<double>(losses.numel()));
 }
 
 /// Whether all numbers are in low … high. NaN is not.

@@ -1,4 +1,6 @@
 #include <cmath>
+#include <limits>
+#include <unordered_set>
 
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
@@ -47,33 +49,83 @@ bool all_finite(const Tensor& x) {
 
 namespace {
 
-std::vector<Tensor> gradients(const char* op, const Parameters& parameters, double limit) {
+// The sum of |g|^p of all elements, or the max of |g| for infinite p. NaN propagates.
+double sum_of_powers(const std::vector<Tensor>& all, double p) {
+  double total = 0;
+  for (const Tensor& g : all) {
+    if (p == 2) {
+      total += sum_of_squares(g);
+    } else if (g.numel() > 0) {
+      const Tensor size = abs(g.to(float64));
+      if (!std::isinf(p))
+        total += sum(pow(size, p)).item();
+      else if (const double most = max(size).item(); most > total || std::isnan(most))
+        total = most;
+    }
+  }
+  return total;
+}
+
+}  // namespace
+
+double joint_norm(const std::vector<Tensor>& all, double p) {
+  constexpr double infinity = std::numeric_limits<double>::infinity(), smallest_exact = 0x1p-900;
+  const NoGrad no_grad;
+  const double total = sum_of_powers(all, p);
+  if (std::isinf(p)) return total;
+  const auto root = [p](double x) { return p == 2 ? std::sqrt(x) : std::pow(x, 1 / p); };
+  if (std::isfinite(total) && total >= smallest_exact) return root(total);
+  // Powers that overflow or underflow: the largest element is divided out first.
+  const double most = sum_of_powers(all, infinity);
+  if (most == 0 || !std::isfinite(most)) return most;
+  double scaled = 0;
+  for (const Tensor& g : all) scaled += sum_of_powers({g.to(float64) / most}, p);
+  return most * root(scaled);
+}
+
+namespace {
+
+void check_norm_type(const char* op, double norm_type) {
+  if (!(norm_type > 0)) check::fail(op, "norm_type is ", norm_type, ": it must be positive");
+}
+
+// The gradients of the parameters that have one. With `use`, none may be updated within backward().
+std::vector<Tensor> gradients(const char* op, const Parameters& parameters, const char* use) {
   std::vector<Tensor> all;
-  std::size_t number = 0;
+  std::unordered_set<const void*> seen;
   for (const auto& [given, p] : parameters.named()) {
-    const std::string name = name_or_number(given, number++);
+    const std::string name = name_or_number(given, seen.size());
     if (!p.defined()) check::fail(op, "the parameter ", name, " is undefined");
-    if (!std::isinf(limit))
-      expect_gradient_kept(op, name, p, "clip. Call optimizer.step() after backward() and clipping instead");
+    check_once(op, name, p, seen);
+    if (use) expect_gradient_kept(op, name, p, use);
     if (p.has_grad()) all.push_back(p.grad());
   }
   return all;
 }
 
-// Adds a gradient to the sum of |g|^p, or to max |g| for infinite p. NaN propagates.
-void add_norm(double& total, const Tensor& g, double p) {
-  if (p == 2) {
-    total += sum_of_squares(g);
-  } else if (g.numel() > 0) {
-    const Tensor size = abs(g.to(float64));
-    if (!std::isinf(p))
-      total += sum(pow(size, p)).item();
-    else if (const double most = max(size).item(); most > total || std::isnan(most))
-      total = most;
+std::vector<Tensor> clipped_gradients(const char* op, const Parameters& parameters, double limit) {
+  return gradients(op, parameters,
+                   std::isinf(limit) ? nullptr : "clip. Call optimizer.step() after backward() and clipping instead");
+}
+
+// g *= max_norm / norm. A factor below the normal numbers of g's type would lose digits: its root is applied twice.
+void scale(Tensor& g, double max_norm, double norm) {
+  const double factor = max_norm / norm,
+               smallest = g.dtype() == float64 ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
+  if (!(factor < smallest) || max_norm == 0 || std::isinf(norm)) {
+    g.mul_(factor);
+    return;
   }
+  const double root = std::sqrt(max_norm) / std::sqrt(norm);
+  g.mul_(root).mul_(root);
 }
 
 }  // namespace
+
+double grad_norm(const Parameters& parameters, double norm_type) {
+  check_norm_type("grad_norm", norm_type);
+  return joint_norm(gradients("grad_norm", parameters, "measure"), norm_type);
+}
 
 double clip_grad_norm_(const Parameters& parameters, double max_norm, ErrorIfNonfinite check) {
   return clip_grad_norm_(parameters, max_norm, 2, check);
@@ -81,24 +133,23 @@ double clip_grad_norm_(const Parameters& parameters, double max_norm, ErrorIfNon
 
 double clip_grad_norm_(const Parameters& parameters, double max_norm, double norm_type, ErrorIfNonfinite check) {
   check_limit("clip_grad_norm_", "max_norm", max_norm);
-  if (!(norm_type > 0)) check::fail("clip_grad_norm_", "norm_type is ", norm_type, ": it must be positive");
+  check_norm_type("clip_grad_norm_", norm_type);
   const NoGrad no_grad;
-  double total = 0;
-  std::vector<Tensor> all = gradients("clip_grad_norm_", parameters, max_norm);
-  for (const Tensor& g : all) add_norm(total, g, norm_type);
-  if (!std::isinf(norm_type)) total = norm_type == 2 ? std::sqrt(total) : std::pow(total, 1 / norm_type);
-  if (check == error_if_nonfinite && !std::isfinite(total))
-    check::fail("clip_grad_norm_", "the norm of the gradients is ", total, ": it must be finite");
-  const double factor = max_norm / (total + 1e-6);
-  if (!(factor >= 1))
-    for (Tensor& g : all) g.mul_(factor);
-  return total;
+  std::vector<Tensor> all = clipped_gradients("clip_grad_norm_", parameters, max_norm);
+  const double norm = joint_norm(all, norm_type);
+  if (check == error_if_nonfinite && !std::isfinite(norm))
+    check::fail("clip_grad_norm_", "the norm of the gradients is ", norm, ": it must be finite");
+  constexpr double eps = 1e-6;  // PyTorch's
+  if (!std::isinf(max_norm) && !(max_norm / (norm + eps) >= 1))
+    for (Tensor& g : all) scale(g, max_norm, norm + eps);
+  return norm;
 }
 
 void clip_grad_value_(const Parameters& parameters, double limit) {
   check_limit("clip_grad_value_", "limit", limit);
   const NoGrad no_grad;
-  for (Tensor& g : gradients("clip_grad_value_", parameters, limit)) g.copy_(clamp(g, -limit, limit));
+  for (Tensor& g : clipped_gradients("clip_grad_value_", parameters, limit))
+    if (!std::isinf(limit)) g.copy_(clamp(g, -limit, limit));
 }
 
 }  // namespace fit::optim

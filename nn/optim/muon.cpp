@@ -28,7 +28,7 @@ namespace {
 Tensor orthogonalized(const Tensor& u, const MuonOptions& o) {
   constexpr double a = 3.4445, b = -4.7750, c = 2.0315;
   const bool tall = u.size(0) > u.size(1);
-  Tensor x = u * (1 / std::max(std::sqrt(sum_of_squares(u)), o.eps()));
+  Tensor x = u * (1 / std::max(joint_norm({u}, 2), o.eps()));
   if (o.bfloat16()) x = x.to(bfloat16);
   const Tensor one = eye(std::min(u.size(0), u.size(1)), -1, x.dtype());
   for (std::int64_t i = 0; i < o.ns_steps(); ++i) {

@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <unordered_set>
 
 #include "fit/optim.hpp"
 
@@ -9,6 +10,10 @@ namespace fit::optim {
 inline std::string name_or_number(const std::string& name, std::size_t number) {
   return name.empty() ? std::to_string(number) : name;
 }
+
+/// Throws Error in the name of `op` if the parameter is in `seen`, and adds it.
+void check_once(const char* op, const std::string& name, const Tensor& parameter,
+                std::unordered_set<const void*>& seen);
 
 /// Throws Error in the name of `op` for a trainable parameter that is bfloat16 or not a leaf. A frozen parameter
 /// passes, because no optimiser changes it.

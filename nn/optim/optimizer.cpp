@@ -28,6 +28,11 @@ void fail_all_frozen(const char* op) {
               "nn::add_lora() some");
 }
 
+void check_once(const char* op, const std::string& name, const Tensor& p, std::unordered_set<const void*>& seen) {
+  if (!seen.insert(p.impl()).second)
+    check::fail(op, "the parameter ", name, " of shape ", p.shape(), " is there twice: it would count twice");
+}
+
 void check_trainable(const char* op, const std::string& name, const Tensor& p) {
   if (!p.requires_grad()) return;
   if (p.dtype() == bfloat16)
@@ -56,8 +61,7 @@ StateDict checked_parameters(const char* op, const Parameters& parameters, const
     if (!p.defined()) check::fail(op, "the parameter ", name, " is undefined");
     check::floating(op, name.c_str(), p);
     check_trainable(op, name, p);
-    if (!tensors.insert(p.impl()).second)
-      check::fail(op, "the parameter ", name, " of shape ", p.shape(), " is there twice: it would be changed twice");
+    check_once(op, name, p, tensors);
     if (!names.insert(name).second) check::fail(op, "the name ", name, " is there twice: it must be unique");
     checked.emplace_back(name, p);
   }
@@ -81,6 +85,12 @@ std::vector<Tensor> Optimizer::trained() const {
   std::vector<Tensor> all;
   for (const Slot& slot : slots_)
     if (slot.parameter.requires_grad()) all.push_back(slot.parameter);
+  return all;
+}
+
+StateDict Optimizer::named_parameters() const {
+  StateDict all;
+  for (const Slot& slot : slots_) all.emplace_back(slot.name, slot.parameter);
   return all;
 }
 

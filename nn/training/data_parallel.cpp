@@ -1,13 +1,17 @@
 #include "fit/data_parallel.hpp"
 
 #include <unordered_set>
+#include <utility>
 
 #include "dist/agree.hpp"
+#include "dist/batch_ranks.hpp"
 #include "fit/graph.hpp"
+#include "fit/nn/loss.hpp"
 #include "fit/ops.hpp"
 #include "ops/batch_rows.hpp"
 #include "tensor/check.hpp"
 #include "training/buckets.hpp"
+#include "training/loss_parts.hpp"
 
 namespace fit::dist {
 namespace {
@@ -29,19 +33,29 @@ struct DataParallel::Polling final : Observer {
 };
 
 DataParallel::DataParallel(nn::Layer& model, const DataParallelOptions& options, World& world)
-    : DataParallel(options, world, model.named_parameters()) {
+    : DataParallel(options, world, [parameters = model.named_parameters()] { return parameters; }) {
   check_agree(data_parallel_op, "buffers", model.state_dict(), world);
   broadcast_values(data_parallel_op, model.state_dict(), world);
 }
 
+DataParallel::DataParallel(nn::Layer& model, const optim::Optimizer& optimizer, const DataParallelOptions& options,
+                           World& world)
+    : DataParallel(options, world, [&optimizer] { return optimizer.named_parameters(); }) {
+  check_agree(data_parallel_op, "parameters", model.named_parameters(), world);
+  check_agree(data_parallel_op, "buffers", model.state_dict(), world);
+  broadcast_values(data_parallel_op, model.state_dict(), world);
+  broadcast_values(data_parallel_op, optimizer.named_parameters(), world);  // some may lie outside the model
+}
+
 DataParallel::DataParallel(const optim::Parameters& parameters, const DataParallelOptions& options, World& world)
-    : DataParallel(options, world, parameters.named()) {
+    : DataParallel(options, world, [named = parameters.named()] { return named; }) {
   broadcast_values(data_parallel_op, parameters.named(), world);
 }
 
-DataParallel::DataParallel(const DataParallelOptions& options, World& world, const StateDict& parameters)
-    : world_(world) {
+DataParallel::DataParallel(const DataParallelOptions& options, World& world, std::function<StateDict()> named)
+    : world_(world), named_(std::move(named)), parts_(std::make_unique<LossParts>()) {
   if (options.bucket_bytes() < 1) check::fail(data_parallel_op, "bucket_bytes is 0: it must be at least 1");
+  const StateDict parameters = named_();
   check_agree(data_parallel_op, "parameters", parameters, world);
   StateDict trained;
   std::unordered_set<const void*> seen;
@@ -52,27 +66,31 @@ DataParallel::DataParallel(const DataParallelOptions& options, World& world, con
       fail_alike(data_parallel_op, "the parameter ", name,
                  " is bfloat16, in which sums of gradients lose digits: train float32 parameters under "
                  "Autocast(bfloat16), or freeze it");
-  if (world.size() > 1)
-    for (const auto& [name, p] : trained)
-      if (taken.count(p.impl()))
-        fail_alike(data_parallel_op, "the parameter ", name,
-                   " is in another DataParallel that lives: its gradient would be summed twice");
-  buckets_ = std::make_unique<Buckets>(world, options, trained);
   if (world.size() == 1) return;
+  for (const auto& [name, p] : trained)
+    if (taken.count(p.impl()))
+      fail_alike(data_parallel_op, "the parameter ", name,
+                 " is in another DataParallel that lives: its gradient would be summed twice");
+  buckets_ = std::make_unique<Buckets>(world, options, trained);
   taken.insert(seen.begin(), seen.end());
   parameters_ = {seen.begin(), seen.end()};
   for (std::size_t k = 0; k < trained.size(); ++k)
     hooks_.push_back(register_post_accumulate_grad_hook(trained[k].second, [this, k](const Tensor&) {
       if (!quiet_) buckets_->ready(k);
     }));
+  batch_ranks.enter(world);
 }
 
 DataParallel::~DataParallel() {
   batch_rows = {};
+  if (world_.size() > 1) batch_ranks.leave();
   for (const void* p : parameters_) taken.erase(p);
 }
 
-const Traffic& DataParallel::traffic() const { return buckets_->traffic(); }
+const Traffic& DataParallel::traffic() const {
+  static const Traffic none;
+  return buckets_ ? buckets_->traffic() : none;
+}
 
 Rows DataParallel::rows(std::int64_t of) {
   if (of < 1) check::fail(data_parallel_op, "the batch has no rows: there is nothing to divide");
@@ -81,7 +99,7 @@ Rows DataParallel::rows(std::int64_t of) {
                 " of the same batch: they must be equal; backward() ends a batch");
   rows_ = Rows(of, world_.rank(), world_.size());
   const Rows part = rows_.or_last();
-  if (world_.size() > 1) batch_rows = {part.first, part.count};
+  if (world_.size() > 1) batch_rows = {part.first, part.count}, batch_ranks.padding = rows_.count == 0;
   return part;
 }
 
@@ -92,42 +110,72 @@ Tensor DataParallel::rows(const Tensor& x) {
   return world_.size() == 1 ? x : slice(x, 0, part.first, part.first + part.count);
 }
 
-double DataParallel::backward(const Tensor& loss) {
-  return weighted_backward(loss, rows_.of > 0 ? rows_.share() : 1. / world_.size());
+void DataParallel::discard_parts() {
+  rows_ = {};
+  batch_rows = {};
+  batch_ranks.padding = false;
+  begun_ = false;
+  *parts_ = {};
 }
 
 double DataParallel::backward(const Tensor& loss, double weight) {
   if (!(weight >= 0)) check::fail(data_parallel_op, "weight is ", weight, ": it must not be negative");
-  if (world_.size() == 1) return weighted_backward(loss, 1);
-  const double all = sum({weight}, world_)[0];
-  if (all == 0) fail_alike(data_parallel_op, "the weights of all ranks are 0: the batch has nothing that counts");
-  return weighted_backward(loss, weight / all);
+  return backward(nn::mean_over(loss, weight));
 }
 
-double DataParallel::weighted_backward(const Tensor& loss, double share) {
-  rows_ = {};
+double DataParallel::backward(const Tensor& loss) {
+  const Rows rows = std::exchange(rows_, {});
   batch_rows = {};
+  if (!begun_) *parts_ = {};
   if (!loss.defined() || loss.numel() != 1)
     check::fail(data_parallel_op, "the loss is ", loss.defined() ? "of shape " + loss.shape().str() : "undefined",
                 ": it must be one number");
-  if (world_.size() == 1) {
-    loss.backward();
-    return loss.item();
-  }
-  const Tensor part = loss * share;
-  {
-    Polling polling(*buckets_);
-    const Observe watching(polling);
-    part.backward();
-  }
-  if (!quiet_) finish();
-  return sum({share > 0 ? part.item() : 0}, world_)[0];
+  const bool padding = rows.of > 0 && rows.count == 0;
+  const double weight =
+      padding ? 0 : parts_->add(data_parallel_op, loss, rows.of > 0 ? static_cast<double>(rows.count) : 1);
+  begun_ |= quiet_ || world_.size() > 1;
+  if (begun_)
+    backward_of(loss, weight);
+  else
+    loss.backward();  // one part: no weight, and no division
+  batch_ranks.padding = false;
+  if (!quiet_) exchange();
+  const LossParts all = parts_->of_all_ranks(data_parallel_op, world_);
+  if (quiet_) return all.loss();
+  if (std::exchange(begun_, false)) divide(all.divisor());
+  *parts_ = {};
+  return all.loss();
 }
 
-void DataParallel::finish() {
+// The gradient of w L. bfloat16 would round w.
+void DataParallel::backward_of(const Tensor& loss, double weight) {
+  const Tensor exact = loss.dtype() == bfloat16 ? loss.to(float32) : loss;
+  const Tensor seed = full(exact.shape(), weight, exact.dtype());
+  if (world_.size() == 1) return exact.backward(seed);
+  Polling polling(*buckets_);
+  const Observe watching(polling);
+  exact.backward(seed);
+}
+
+// Sums the gradients of all ranks.
+void DataParallel::exchange() {
   if (world_.size() == 1) return;
   const NoGrad no_grad;
   buckets_->finish();
+}
+
+void DataParallel::finish() { exchange(); }
+
+void DataParallel::divide(double divisor) {
+  const NoGrad no_grad;
+  const std::unordered_set<const void*> summed(parameters_.begin(), parameters_.end());
+  for (const auto& [name, p] : named_()) {
+    if (!p.defined() || !p.requires_grad() || !p.has_grad()) continue;
+    if (world_.size() > 1 && summed.count(p.impl()) == 0)
+      check::fail(data_parallel_op, "the parameter ", name,
+                  " was frozen when the DataParallel was made: its gradients are not summed. Unfreeze it before");
+    if (divisor != 1) p.grad().div_(divisor);
+  }
 }
 
 }  // namespace fit::dist

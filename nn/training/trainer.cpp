@@ -4,17 +4,20 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <optional>
+#include <unordered_map>
 
 #include "common/clock.hpp"
 #include "dist/agree.hpp"
 #include "fit/autocast.hpp"
 #include "fit/graph.hpp"
-#include "fit/ops.hpp"
+#include "fit/nn/loss.hpp"
 #include "fit/plot.hpp"
 #include "layers/buffers.hpp"
 #include "optim/grad_norm.hpp"
 #include "optim/named.hpp"
 #include "tensor/check.hpp"
+#include "training/loss_parts.hpp"
 
 namespace fit {
 
@@ -120,7 +123,7 @@ TrainerResult Trainer::run() {
     throw;
   } catch (...) {
     reset_buffers();
-    if (!parallel_) save_after_error(bar);  // saving needs all ranks
+    if (world_.size() == 1) save_after_error(bar);  // saving needs all ranks
     throw;
   }
   save_last();
@@ -138,6 +141,7 @@ void Trainer::train(ProgressBar& bar, TrainerResult& result) {
   std::int64_t tokens_since = 0;         // since the last row of the metrics
   constexpr int max_empty = 100;
   int empty = 0;                    // the last epochs, without batches
+  parallel_->discard_parts();       // of a run that an exception has ended
   while (batches > 0 || !over()) {  // a started step is completed, also across epochs
     if (empty == max_empty)
       dist::fail_alike("Trainer", "the loader gave no batch in ", max_empty, " epochs, in step ", checkpoint_.step + 1,
@@ -145,16 +149,16 @@ void Trainer::train(ProgressBar& bar, TrainerResult& result) {
     ++empty;
     for (const Batch& batch : loader_) {
       empty = 0;
-      if (batches == 0) optimizer_.zero_grad(), row_.clear();
-      loss += backward(batch, batches);
+      if (batches == 0) zero_grad(), row_.clear();
+      loss = backward(batch, ++batches == options_.accumulate());
       tokens += tokens_(batch);
-      if (++batches < options_.accumulate()) continue;
+      if (batches < options_.accumulate()) continue;
       agree(tokens);
       step(loss);
       if (checkpoint_.step == before + 1) warn_without_gradient(bar, result);
       bar.update(checkpoint_.step, loss, tokens);
       row_["rate"] = bar.rate();
-      result.loss = std::exchange(loss, 0);
+      result.loss = loss;
       tokens_since += std::exchange(tokens, 0);
       batches = 0;
       if (validate_ && due(validate_every_)) {
@@ -173,18 +177,40 @@ void Trainer::train(ProgressBar& bar, TrainerResult& result) {
   }
 }
 
-// Starts a new training, or resumes the saved one.
 void Trainer::log(const std::string& name, double value) { row_[name] = value; }
 
+// The trained parameters, with the model's names for those that it has.
+StateDict Trainer::trained() const {
+  std::unordered_map<const void*, std::string> names;
+  for (const auto& [name, p] : model_.named_parameters()) names.emplace(p.impl(), name);
+  StateDict all;
+  for (const auto& [name, p] : optimizer_.named_parameters()) {
+    if (!p.requires_grad()) continue;
+    const auto found = names.find(p.impl());
+    all.emplace_back(found == names.end() ? name : found->second, p);
+  }
+  return all;
+}
+
+// Clears also gradients of parameters that the optimiser does not have: they would grow for ever.
+void Trainer::zero_grad() {
+  model_.zero_grad();
+  optimizer_.zero_grad();
+}
+
+// Starts a new training, or resumes the saved one.
 void Trainer::begin() {
   if (options_.patience() > 0 && !validate_)
     check::fail("Trainer", "patience is ", options_.patience(),
                 ", but there is no validation that could improve: give one by validation(), or set patience to 0");
-  if (options_.accumulate() > 1)
-    for (const auto& [name, p] : model_.named_parameters())
+  if (options_.accumulate() > 1 || world_.size() > 1)
+    for (const auto& [name, p] : trained())
       if (optim::steps_in_backward(p))
-        check::fail("Trainer", "accumulate is ", options_.accumulate(), ", but a StepInBackward updates the parameter ",
-                    name, " in each backward(), before the gradients are summed: set accumulate to 1, or remove it");
+        check::fail(
+            "Trainer", options_.accumulate() > 1 ? "accumulate is " : "the number of ranks is ",
+            options_.accumulate() > 1 ? options_.accumulate() : world_.size(),
+            ", but a StepInBackward updates the parameter ", name,
+            " in each backward(), before the gradients are summed: set accumulate to 1 on one rank, or remove it");
   begin_ranks();
   if (writes()) {
     std::error_code error;
@@ -220,26 +246,26 @@ double Trainer::loss_before() const {
   return loss;
 }
 
-Tensor Trainer::loss_of(const Batch& batch) const {
+Tensor Trainer::loss_of(const Batch& batch, const data::DataLoader& loader) const {
   const Autocast precision(options_.autocast());
-  Tensor loss = nn::within(model_, [&] { return loss_(batch); });
+  const Tensor loss = nn::within(model_, [&] { return loss_(batch); });
   if (!loss.defined() || loss.numel() != 1)
     check::fail("Trainer", "the loss is ", loss.defined() ? "of shape " + loss.shape().str() : "undefined", " in step ",
                 checkpoint_.step + 1, ": it must be one number");
-  return loss;
+  return weight_ && loader.rows().count > 0 ? nn::mean_over(loss, weight_(batch)) : loss;
 }
 
-// Adds the gradients of one batch. Returns its part of the step's loss. `done` is the number of earlier batches.
-double Trainer::backward(const Batch& batch, std::int64_t done) {
-  if (parallel_) parallel_->rows(loader_.rows().of);
-  const Tensor loss = loss_of(batch) / static_cast<double>(options_.accumulate());
+// Adds the gradients of one batch. Returns the loss of the step so far. `last`: this batch completes the step.
+double Trainer::backward(const Batch& batch, bool last) {
+  parallel_->rows(loader_.rows().of);
+  const Tensor loss = loss_of(batch, loader_);
   const double value = loss.item();
-  if (!std::isfinite(value))
+  if (!std::isfinite(value) && LossParts().add("Trainer", loss, 1) != 0)
     check::fail("Trainer", "the loss is ", value, " in step ", checkpoint_.step + 1, ": ", cause_in(batch),
                 "; the model is as the step before has left it");
-  if (parallel_) return backward_ranks(loss, batch, done);
-  loss.backward();
-  return value;
+  std::optional<dist::DataParallel::NoSync> quiet;
+  if (!last) quiet.emplace(*parallel_);
+  return parallel_->backward(loss);
 }
 
 void Trainer::step(double loss) {
@@ -251,14 +277,14 @@ void Trainer::step(double loss) {
   // Without clipping, the norm is computed only for logged steps. It is unknown if a StepInBackward has freed
   // gradients.
   const std::int64_t next = checkpoint_.step + 1;
-  const std::vector<Tensor> parameters = model_.parameters();
+  const std::vector<Tensor> parameters = optimizer_.trained();
   const bool known = std::none_of(parameters.begin(), parameters.end(), optim::steps_in_backward);
-  if (options_.clip_norm() > 0 || (known && (next % options_.log_every() == 0 || next == options_.steps()))) {
-    const double most = options_.clip_norm() > 0 ? options_.clip_norm() : std::numeric_limits<double>::infinity();
-    row_["grad_norm"] = optim::clip_grad_norm_(parameters, most);
-  }
+  if (options_.clip_norm() > 0)
+    row_["grad_norm"] = optim::clip_grad_norm_(parameters, options_.clip_norm());
+  else if (known && (next % options_.log_every() == 0 || next == options_.steps()))
+    row_["grad_norm"] = optim::grad_norm(parameters);
   if (page_ && options_.histograms_every() > 0 && next % options_.histograms_every() == 0)
-    page_->histograms(next, model_.named_parameters());
+    page_->histograms(next, trained());
   if (check_schedule_) check_schedule_();
   place_.whole = false;
   optimizer_.step();

@@ -138,8 +138,8 @@ void Trainer::warn_without_gradient(ProgressBar& bar, TrainerResult& result) con
   constexpr std::size_t most = 5;
   std::string list;
   std::size_t count = 0;
-  for (const auto& [name, p] : model_.named_parameters()) {
-    if (!p.requires_grad() || p.has_grad() || optim::steps_in_backward(p)) continue;
+  for (const auto& [name, p] : trained()) {
+    if (p.has_grad() || optim::steps_in_backward(p)) continue;
     result.without_gradient.push_back(name);
     if (++count <= most) list += (count == 1 ? "" : ", ") + name;
   }
@@ -150,7 +150,7 @@ void Trainer::warn_without_gradient(ProgressBar& bar, TrainerResult& result) con
 // A likely reason for a loss that is not finite.
 std::string Trainer::cause_in(const Batch& batch) const {
   const NoGrad no_grad;
-  const std::int64_t first = parallel_ ? loader_.rows().first : 0;
+  const std::int64_t first = loader_.rows().first;
   for (const auto& [what, wrong] :
        {std::pair<const char*, Tensor (*)(const Tensor&)>{"NaN", isnan}, {"an infinity", isinf}})
     for (std::size_t i = 0; i < batch.size(); ++i) {

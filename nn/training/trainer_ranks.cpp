@@ -1,10 +1,10 @@
 // The Trainer with several ranks.
 #include <limits>
-#include <optional>
 
 #include "dist/agree.hpp"
 #include "fit/trainer.hpp"
 #include "tensor/check.hpp"
+#include "training/loss_parts.hpp"
 
 namespace fit {
 
@@ -23,8 +23,9 @@ Trainer& Trainer::validation(data::DataLoader& loader, std::int64_t every) {
 
 // Sends the values of rank 0 to all ranks. Checks that all other parts agree.
 void Trainer::begin_ranks() {
-  if (world_.size() == 1 || parallel_) return;
-  parallel_ = std::make_unique<dist::DataParallel>(model_, options_.parallel(), world_);
+  if (parallel_) return;
+  parallel_ = std::make_unique<dist::DataParallel>(model_, optimizer_, options_.parallel(), world_);
+  if (world_.size() == 1) return;
   StateDict averages = optimizer_.state_dict();
   dist::broadcast(averages, world_);
   if (world_.rank() != 0) optimizer_.load_state_dict(averages);
@@ -37,24 +38,11 @@ void Trainer::begin_ranks() {
   if (validation_loader_) validation_loader_->divide(world_.rank(), world_.size());
 }
 
-// The weight of this rank's part of a batch.
-double Trainer::weight_of(const Batch& batch, const data::DataLoader& loader) const {
-  const dist::Rows rows = loader.rows();
-  if (rows.count == 0 || !weight_) return static_cast<double>(rows.count);
-  return weight_(batch);
-}
-
-double Trainer::backward_ranks(const Tensor& loss, const Batch& batch, std::int64_t done) {
-  std::optional<dist::DataParallel::NoSync> quiet;
-  if (done + 1 < options_.accumulate()) quiet.emplace(*parallel_);
-  return weight_ ? parallel_->backward(loss, weight_of(batch, loader_)) : parallel_->backward(loss);
-}
-
 // At the end of a step, the ranks agree on the number of tokens, on interruption of any rank, and on saving (rank 0
 // decides).
 void Trainer::agree(std::int64_t& tokens) {
   save_due_ = writes() && save_due();
-  if (!parallel_) return;
+  if (world_.size() == 1) return;
   const double mine = loader_.rows().count == 0 ? 0 : static_cast<double>(tokens);
   const std::vector<double> all =
       dist::sum({mine, InterruptGuard::interrupted() ? 1. : 0., save_due_ ? 1. : 0.}, world_);
@@ -64,15 +52,14 @@ void Trainer::agree(std::int64_t& tokens) {
 }
 
 double Trainer::validation_loss(data::DataLoader& loader) {
-  double total = 0, weights = 0;
+  LossParts parts;
   for (const Batch& batch : loader) {
-    const double weight = weight_of(batch, loader), loss = loss_of(batch).item();
-    if (weight == 0) continue;
-    total += loss * weight;
-    weights += weight;
+    const Tensor loss = loss_of(batch, loader);
+    if (const dist::Rows rows = loader.rows(); rows.count > 0)
+      parts.add("Trainer", loss, static_cast<double>(rows.count));
   }
-  const std::vector<double> all = dist::sum({total, weights}, world_);
-  return all[1] > 0 ? all[0] / all[1] : std::numeric_limits<double>::quiet_NaN();
+  const LossParts all = parts.of_all_ranks("Trainer", world_);
+  return all.counts() ? all.loss() : std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace fit

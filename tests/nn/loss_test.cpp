@@ -411,6 +411,8 @@ TEST_CASE("derivatives of the losses") {
                                              nn::CosineEmbeddingOptions().margin(-1).reduction(r));
           },
           {randn({3, 4}, float64), randn({3, 4}, float64)});
+    check("mean_over", [](const auto& in) { return nn::mean_over(sum(square(in[0])), 3); }, {randn({3}, float64)});
+    check("sum_of", [](const auto& in) { return nn::sum_of(sum(square(in[0]))); }, {randn({3}, float64)});
   }
 
   // ... of all of them

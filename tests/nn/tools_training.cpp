@@ -58,12 +58,13 @@ std::vector<ToolRow> training_rows() {
               })
           .refuses({"bfloat16"}, not_trained)
           .refuses({"int8"}, all_frozen),
-      ToolRow("optim.hpp", "clip_grad_norm_ and clip_grad_value_",
+      ToolRow("optim.hpp", "grad_norm, clip_grad_norm_ and clip_grad_value_",
               [](ToolSubject& s) {
                 s.loss().backward();
                 double squares = 0;
                 for (const auto& [name, p] : s.model.named_parameters())
                   if (p.has_grad()) squares += sum(square(p.grad().to(float64))).item();
+                CHECK(optim::grad_norm(s.model.named_parameters()) == Approx(std::sqrt(squares)).epsilon(1e-6));
                 const double norm = optim::clip_grad_norm_(s.model.named_parameters(), 1e-3);
                 CHECK(norm == Approx(std::sqrt(squares)).epsilon(1e-6));
                 CHECK(optim::clip_grad_norm_(s.model.named_parameters(), 1) == Approx(1e-3).epsilon(0.01));

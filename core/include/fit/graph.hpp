@@ -156,6 +156,13 @@ inline void note_cut(const char* op, const Inputs& in, const Tensor& y) {
     if (const TensorImpl* const t = in[i].impl(); t && (t->node || t->cut_at)) return store_cut(op, *t, y);
 }
 
+/// Passes on to y what the inputs say about a loss. y is one number, or a list of the inputs.
+inline void note_loss_terms(const Inputs& in, const Tensor& y) {
+  if (y.numel() > in.size()) return;
+  for (int i = 0; i < in.size(); ++i)
+    if (const TensorImpl* const t = in[i].impl(); t && t->loss_terms) add_loss_terms(*y.impl(), *t->loss_terms);
+}
+
 /// Notifies the observers of this thread.
 void notify_op(const char* op, const Inputs& in, const Tensor* outputs, int count);
 
@@ -186,6 +193,7 @@ Tensor record(const char* op, const detail::Inputs& inputs, Tensor y, const Keep
     detail::attach(op, inputs, &y, 1, keep, adjoint);
   else
     detail::note_cut(op, inputs, y);
+  detail::note_loss_terms(inputs, y);
   if (detail::thread_state.observed) detail::notify_op(op, inputs, &y, 1);
   return y;
 }
@@ -199,6 +207,8 @@ void record(const char* op, const detail::Inputs& inputs, std::vector<Tensor>& o
   else
     for (const Tensor& y : outputs)
       if (y.defined()) detail::note_cut(op, inputs, y);
+  for (const Tensor& y : outputs)
+    if (y.defined()) detail::note_loss_terms(inputs, y);
   if (detail::thread_state.observed) detail::notify_op(op, inputs, outputs.data(), static_cast<int>(outputs.size()));
 }
 

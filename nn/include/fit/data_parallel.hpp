@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "fit/detail/function.hpp"
 #include "fit/detail/owned.hpp"
 #include "fit/detail/scoped.hpp"
 #include "fit/dist.hpp"
@@ -21,6 +22,9 @@
 ///       const double loss = parallel.backward(nn::mse_loss(model(input), target));  // instead of backward()
 ///       optimizer.step();
 ///     }
+namespace fit {
+class LossParts;
+}
 namespace fit::dist {
 
 /// Whether gradients are sent during backward(), or afterwards.
@@ -54,7 +58,14 @@ class DataParallel {
   /// Rank 0's parameters and buffers overwrite those of the others. Throws AgreedError at the first name, shape or type
   /// that differs among the ranks, and for a trainable bfloat16 parameter: sums in bfloat16 lose digits. Parameters
   /// that require no gradient are not changed later. Do not convert, freeze or free the parameters while this lives.
+  ///
+  /// While a DataParallel of several ranks lives on a thread, nn::BatchNorm in training takes its statistics over the
+  /// rows of all ranks.
   explicit DataParallel(nn::Layer& model, const DataParallelOptions& options = {}, World& world = dist::world());
+  /// The same, but sums only the gradients of the optimiser's parameters. All ranks get rank 0's values of the whole
+  /// model. If the optimiser has a part of the model's parameters, the others' gradients stay those of each rank.
+  DataParallel(nn::Layer& model, const optim::Optimizer& optimizer, const DataParallelOptions& options = {},
+               World& world = dist::world());
   explicit DataParallel(const optim::Parameters& parameters, const DataParallelOptions& options = {},
                         World& world = dist::world());
   ~DataParallel();
@@ -69,28 +80,38 @@ class DataParallel {
   /// The same without a tensor, for a batch of `of` rows.
   Rows rows(std::int64_t of);
 
-  /// Calls loss.backward() and finish(). `loss` is the mean over this rank's rows, and is weighted by their number: the
-  /// gradient is that of the mean over the full batch. Returns this mean. Without rows() before, all weights are equal.
+  /// Calls backward() of this rank's part of a batch, and finish(). The gradient, and the result, are those of the loss
+  /// of the full batch: sum of w L / sum of w over all parts, where a part's loss L is a mean over w items. The
+  /// functions of fit/nn/loss.hpp say w of their results; nn::mean_over() says it of a loss of your own. A loss that
+  /// says nothing is weighted by this rank's number of rows(), or by 1. Losses that are sums are added. If nothing
+  /// counts on any rank, the loss is 0 and the gradients are zero. Throws Error, before any parameter changes, if the
+  /// terms of a loss have counts in another ratio than those of another part: then no weight is right for all terms.
+  ///
+  /// With several parts, the backward pass computes the gradient of w L, and the gradients are divided once, when they
+  /// are summed. So accumulating k parts is, step by step, the computation of k ranks.
   double backward(const Tensor& loss);
-  /// The same if `loss` is a mean over other items than rows, such as targets without padding. `weight` is their number
-  /// on this rank, and may be 0. The gradient is that of the mean over the items of all ranks.
+  /// The same for a mean over `weight` items, which may be 0, whatever the loss says of itself.
   double backward(const Tensor& loss, double weight);
 
-  /// For a caller that calls backward() itself: sums the gradients of all ranks. If ranks have different weights, first
-  /// multiply their losses by their fractions. Throws Error if `missing` says so.
+  /// For a caller that calls backward() of its losses itself: sums the gradients of all ranks, and divides nothing. If
+  /// ranks have different weights, first multiply their losses by their fractions. Throws Error if `missing` says so.
   void finish();
 
-  /// Disables sending in backward() during its lifetime: gradients accumulate on each rank. The last backward() must
-  /// run without it.
+  /// Disables sending in backward() during its lifetime: the gradients of the parts of a step accumulate on each rank.
+  /// The last backward() must run without it. Each returns the loss of all parts so far.
   ///
-  ///     { const auto quiet = parallel.no_sync();  parallel.backward(loss(part[0]) / 2); }
-  ///     parallel.backward(loss(part[1]) / 2);
+  ///     { const auto quiet = parallel.no_sync();  parallel.backward(loss(part[0])); }
+  ///     parallel.backward(loss(part[1]));                                               // of the mean over all items
+  ///
+  /// Between zero_grad() and the last part, only this object may call backward(). It works in one process, too.
   class NoSync : public detail::Scoped<bool> {
    public:
     explicit NoSync(DataParallel& parallel) : Scoped(parallel.quiet_, true) {}
   };
   /// backward() sends nothing while the result lives.
   [[nodiscard]] NoSync no_sync() { return NoSync(*this); }
+  /// Forgets the parts of a step that an exception has ended. The gradients stay: call zero_grad(), too.
+  void discard_parts();
 
   /// The world, and the statistics so far.
   World& world() const { return world_; }
@@ -99,13 +120,18 @@ class DataParallel {
  private:
   class Buckets;
   struct Polling;
-  DataParallel(const DataParallelOptions& options, World& world, const StateDict& parameters);
-  double weighted_backward(const Tensor& loss, double share);
+  DataParallel(const DataParallelOptions& options, World& world, std::function<StateDict()> parameters);
+  void backward_of(const Tensor& loss, double weight);
+  void exchange();
+  void divide(double divisor);
 
   World& world_;
+  std::function<StateDict()> named_;  // the parameters whose gradients are summed, frozen ones too
   Rows rows_;
   bool quiet_ = false;
-  detail::Owned<Buckets> buckets_;
+  bool begun_ = false;                   // a part of the step was computed under no_sync()
+  detail::Owned<LossParts> parts_;       // of the step so far, on this rank
+  detail::Owned<Buckets> buckets_;       // null in a world of one
   std::vector<const void*> parameters_;  // its parameters: no other DataParallel may sum their gradients
   std::vector<GradHook> hooks_;
 };

@@ -97,6 +97,8 @@ class Optimizer {
   void zero_grad();
   /// The parameters that are not frozen.
   std::vector<Tensor> trained() const;
+  /// All parameters with their names, in the order in which they were given.
+  StateDict named_parameters() const;
   /// The name of the first parameter whose gradient holds an infinity or NaN; empty if there is none.
   std::string nonfinite_gradient() const;
 
@@ -507,17 +509,24 @@ class ExponentialMovingAverage {
   bool applied_ = false;
 };
 
-// ---- clipping -----------------------------------------------------------------------------------------------------
+// ---- norms and clipping of gradients -------------------------------------------------------------------------------
 
-/// Scales all gradients by one factor so that their joint 2-norm is at most max_norm. Returns the norm before.
-/// Parameters without a gradient do not count. A NaN norm makes all gradients NaN. An infinite norm makes infinite
-/// gradients NaN and others 0, as in PyTorch. With error_if_nonfinite, both throw Error and change nothing.
+/// The joint norm of all gradients: (sum |g|^p)^(1/p) with p = norm_type, or max |g| for infinite p. It changes
+/// nothing. Finite gradients neither overflow nor underflow on the way. Parameters without a gradient do not count.
+/// Throws Error unless norm_type is positive, for a parameter that is there twice, and for those of a StepInBackward.
+/// (PyTorch: get_total_norm.)
+double grad_norm(const Parameters& parameters, double norm_type = 2);
+
+/// Scales all gradients by one factor so that their joint 2-norm is at most max_norm. Returns the norm before, that of
+/// grad_norm(). A finite max_norm and a NaN norm make all gradients NaN; an infinite norm makes infinite gradients NaN
+/// and others 0, as in PyTorch. With error_if_nonfinite, both throw Error and change nothing. An infinite max_norm
+/// never changes anything. Throws Error for a parameter that is there twice.
 double clip_grad_norm_(const Parameters& parameters, double max_norm, ErrorIfNonfinite = ErrorIfNonfinite::no);
-/// The same with the p-norm for p = norm_type: (sum |g|^p)^(1/p), or max |g| for infinite p. Throws Error unless
-/// norm_type is positive.
+/// The same with the p-norm for p = norm_type. Throws Error unless norm_type is positive.
 double clip_grad_norm_(const Parameters& parameters, double max_norm, double norm_type,
                        ErrorIfNonfinite = ErrorIfNonfinite::no);
-/// Clamps every element of the gradients to -limit … limit.
+/// Clamps every element of the gradients to -limit … limit. An infinite limit changes nothing. Throws Error for a
+/// parameter that is there twice.
 void clip_grad_value_(const Parameters& parameters, double limit);
 
 }  // namespace fit::optim

@@ -125,14 +125,16 @@ struct TrainerOptions {
   /// save, the checkpoint of another training becomes earlier.safetensors. If that training has more steps than this
   /// one, an Error is thrown.
   FIT_OPTION(std::string, out);
-  FIT_OPTION(std::string, title) = "Training";     ///< The title of training.html.
-  FIT_OPTION(bool, resume) = false;                ///< Resumes from out/last.safetensors, if it exists.
-  FIT_OPTION(std::int64_t, accumulate) = 1;        ///< The batches per step. A step minimises the mean of their losses.
+  FIT_OPTION(std::string, title) = "Training";  ///< The title of training.html.
+  FIT_OPTION(bool, resume) = false;             ///< Resumes from out/last.safetensors, if it exists.
+  /// The batches per step. A step minimises the loss of all their items together, as if they were one batch: see
+  /// Trainer.
+  FIT_OPTION(std::int64_t, accumulate) = 1;
   FIT_OPTION(std::int64_t, log_every) = 1;         ///< The steps between two lines of metrics.
   FIT_OPTION(std::int64_t, save_every) = 0;        ///< Steps between two last.safetensors; 0: after each validation.
   FIT_OPTION(double, save_minutes) = 5;            ///< Also saves this many minutes after the last save; 0: never.
   FIT_OPTION(std::int64_t, histograms_every) = 0;  ///< Steps between two histograms of weights and gradients; 0: none.
-  FIT_OPTION(double, clip_norm) = 0;               ///< The max joint norm of all gradients; 0: no clipping.
+  FIT_OPTION(double, clip_norm) = 0;               ///< The max joint norm of the gradients; 0: no clipping.
   /// bfloat16: losses and validations are computed under Autocast (fit/autocast.hpp).
   FIT_OPTION(DType, autocast) = float32;
   /// Ends the training after so many validations without progress; 0: never. Other values need a validation.
@@ -153,13 +155,22 @@ struct TrainerResult {
   /// The loss of the last step. If a previous run took it, it comes from metrics.jsonl, or is NaN if not known.
   double loss = std::numeric_limits<double>::quiet_NaN();
   double best_validation = std::numeric_limits<double>::infinity();  ///< infinity if there was none
-  /// The trainable parameters without a gradient in the first step. The loss does not depend on them. They are also
+  /// The trained parameters without a gradient in the first step. The loss does not depend on them. They are also
   /// printed once.
   std::vector<std::string> without_gradient = {};
 };
 
 /// Runs for each batch: loss and backward(), clipping, optimizer.step(), schedule.step(). All arguments must outlive
 /// the Trainer.
+///
+/// One set of parameters is trained: those of the optimiser that are not frozen. They are checked, summed over the
+/// ranks, measured, clipped and logged. Other parameters of the model have no effect on a step, whatever their
+/// gradients are. Each step begins without any gradient, also without theirs.
+///
+/// A step may have several parts: the batches of accumulate(), and the ranks. Its loss is that of all items together,
+/// sum of w L / sum of w, where a part's loss L is a mean over w items. The functions of fit/nn/loss.hpp say w of their
+/// results; weight() or nn::mean_over() says it of a loss of your own, which otherwise counts by rows. Losses that are
+/// sums are added. A step in which nothing counts has loss 0. dist::DataParallel::backward() has the details.
 ///
 /// With several ranks (dist::world() at construction), each rank runs the same program with the same seed. Each rank
 /// computes its rows of the loader's batches. The steps are those of one process. Only rank 0 writes files and shows
@@ -188,7 +199,8 @@ class Trainer {
   /// NoGrad and with the model in evaluation; each layer then gets its mode back. best.safetensors keeps the best
   /// state. Every rank calls it, and the number of rank 0 counts.
   Trainer& validation(std::function<double()> validate, std::int64_t every);
-  /// The same with the mean loss over a loader's batches, weighted by weight(). The ranks share the batches.
+  /// The same with the loss over all items of a loader, joined from its batches as the parts of a step are. NaN if
+  /// nothing counts. The ranks share the batches.
   Trainer& validation(data::DataLoader& loader, std::int64_t every);
   /// Calls f after each step, before its validation, for example to update an average of the weights.
   Trainer& after_step(std::function<void()> f);
@@ -205,8 +217,8 @@ class Trainer {
   ///       return recorder.recording();
   ///     }, 100);
   Trainer& heads(std::function<AttentionRecording(std::int64_t step)> look, std::int64_t every);
-  /// The number of items over which a batch's loss is a mean, for example targets without padding. It weights the
-  /// ranks' parts of a batch, and the batches of a validation. The default is the number of rows.
+  /// Says that a batch's loss is a mean over count(batch) items, as nn::mean_over() does, for a loss of your own. It
+  /// replaces what a function of fit/nn/loss.hpp says of its result. A loss that says nothing is a mean over rows.
   Trainer& weight(std::function<double(const data::Batch&)> count);
   /// The checkpoint, to add parts and strings.
   Checkpoint& checkpoint() { return checkpoint_; }
@@ -229,16 +241,16 @@ class Trainer {
  private:
   void begin();
   void train(ProgressBar& bar, TrainerResult& result);
-  double backward(const data::Batch& batch, std::int64_t done);
+  double backward(const data::Batch& batch, bool last);
   double loss_before() const;
-  Tensor loss_of(const data::Batch& batch) const;
+  Tensor loss_of(const data::Batch& batch, const data::DataLoader& loader) const;
+  StateDict trained() const;
+  void zero_grad();
   void step(double loss);
   void begin_ranks();
-  double backward_ranks(const Tensor& loss, const data::Batch& batch, std::int64_t done);
   void agree(std::int64_t& tokens);
-  double weight_of(const data::Batch& batch, const data::DataLoader& loader) const;
   double validation_loss(data::DataLoader& loader);
-  bool interrupted() const { return parallel_ ? interrupted_ : InterruptGuard::interrupted(); }
+  bool interrupted() const { return world_.size() > 1 ? interrupted_ : InterruptGuard::interrupted(); }
   bool writes() const { return world_.rank() == 0 && !options_.out().empty(); }
   void validate();
   void look();
@@ -271,7 +283,7 @@ class Trainer {
   std::int64_t validate_every_ = 0, look_every_ = 0;
   data::DataLoader* validation_loader_ = nullptr;
   dist::World& world_;
-  detail::Owned<dist::DataParallel> parallel_;  // null in a world of one
+  detail::Owned<dist::DataParallel> parallel_;  // null before run()
   bool interrupted_ = false;                    // any of the ranks
   bool restored_ = false;
   bool last_is_ours_ = false;                  // out/last.safetensors is of this training

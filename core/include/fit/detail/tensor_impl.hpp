@@ -9,6 +9,7 @@
 namespace fit::detail {
 
 struct Node;
+struct LossTerms;
 
 /// A buffer. Tensors made by reshape() and values kept by the graph share it.
 struct Storage {
@@ -43,7 +44,8 @@ struct TensorImpl {
   Node* node = nullptr;          // null: requires no gradient
   const char* cut_at = nullptr;  // the first operation after the cut, "" before there is one; null: not cut
   Shape shape;
-  Cut cut = Cut::no_grad;  // valid if cut_at is not null
+  Cut cut = Cut::no_grad;           // valid if cut_at is not null
+  LossTerms* loss_terms = nullptr;  // what a loss is a mean of (tensor/loss_terms.hpp); null for all other tensors
 };
 
 /// True if the caller held the last reference. A count of one needs no locked instruction: no other thread raises it.
@@ -65,5 +67,7 @@ inline void free_storage(Storage* s) noexcept {
 /// Takes over one reference to `storage`.
 TensorImpl* new_impl(Storage* storage, const Shape& shape, DType dtype);
 void free_impl(TensorImpl* t) noexcept;
+/// Adds what `from` says about a loss to what is known of `to`.
+void add_loss_terms(TensorImpl& to, LossTerms& from);
 
 }  // namespace fit::detail

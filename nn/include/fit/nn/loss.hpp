@@ -141,6 +141,28 @@ struct CosineEmbeddingOptions {
 Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& target,
                              const CosineEmbeddingOptions& options = {});
 
+// ---- the parts of a batch -----------------------------------------------------------------------------------------
+//
+// A batch may be computed in parts: on ranks, by accumulation, or in the batches of a validation. Its loss is then the
+// sum of w L / sum of w over the parts, where L is the mean of a part over w items. So each function above says of its
+// result over how many items it is a mean: elements, rows, or targets that count (with class weights, the sum of their
+// weights), or that it is a sum. Numbers that are computed from it say the same: loss / 2, loss + 0.1 * penalty,
+// loss.to(float64). The Trainer and dist::DataParallel join the parts by it: means are weighted, and sums are added.
+
+/// The number of items over which `loss` is a mean. If it has several terms, the count of the first. Throws Error for a
+/// sum, and for a tensor that says nothing.
+double loss_count(const Tensor& loss);
+
+/// `loss`, a tensor of one number, as a mean over `count` items: for a loss of your own, or one whose count is wrong
+/// for you. `count` need not be an integer. 0: the part does not count.
+///
+///     nn::mean_over(sum(square(x - y) * valid) / targets, targets)
+Tensor mean_over(const Tensor& loss, double count);
+
+/// The same as a sum over items. A sum that is divided by a number stays a sum: if you divide it by the part's own
+/// number of items, say so by mean_over().
+Tensor sum_of(const Tensor& loss);
+
 // ---- as layers ----------------------------------------------------------------------------------------------------
 
 /// The options as text, as a layer prints them.

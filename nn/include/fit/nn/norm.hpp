@@ -63,6 +63,10 @@ class GroupNorm final : public UnaryLayer {
 /// batch_norm() of x [N, C, ...], like PyTorch's BatchNorm1d and BatchNorm2d. Training uses the batch statistics, and
 /// updates the running ones: new = (1 - momentum) old + momentum batch, with the unbiased variance. Evaluation uses the
 /// running statistics.
+///
+/// While a dist::DataParallel of several ranks lives on this thread, the batch is that of all ranks, in training, and
+/// the running statistics are equal on all ranks (PyTorch: SyncBatchNorm). All ranks must then call it alike, forward
+/// and backward. Throws Error if the batch has only one number for each channel.
 class BatchNorm final : public UnaryLayer {
  public:
   explicit BatchNorm(std::int64_t channels, double eps = 1e-5, double momentum = 0.1);
