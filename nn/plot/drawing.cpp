@@ -57,7 +57,7 @@ void Figure::save(const std::string& path) const {
   std::string ending = path.size() < 4 ? path : path.substr(path.size() - 4);
   std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
   if (ending != ".svg" && ending != ".png")
-    throw FileError(std::string("[") + op + "] cannot write '" + path + "': the name must end in .svg or .png");
+    throw FileError(std::string("[") + op + "] " + path + " can't be written: the name must end in .svg or .png");
   write_text(op, path, ending == ".svg" ? svg() : png());
 }
 

@@ -1,14 +1,11 @@
 #include "plot/text.hpp"
 
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "common/utf8.hpp"
 #include "fit/error.hpp"
-#include "io/size_signal.hpp"
+#include "io/atomic_file.hpp"
 #include "plot/font.hpp"
 
 namespace fit::plot {
@@ -92,19 +89,11 @@ double text_width(const std::string& utf8, double size) {
 }
 
 void write_text(const char* op, const std::string& path, const std::string& text) {
-  const auto fail = [&](const std::string& why) {
-    throw FileError(std::string("[") + op + "] cannot write '" + path + "': " + why);
-  };
   const auto folder = std::filesystem::path(path).parent_path();
   std::error_code error;
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  if (error) fail(error.message());
-  errno = 0;
-  const io::NoSizeSignal no_signal;
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) fail(errno ? std::strerror(errno) : "the write failed");
+  if (error) throw FileError(std::string("[") + op + "] " + path + " can't be written: " + error.message());
+  io::write_file(op, path, text);
 }
 
 }  // namespace fit::plot
