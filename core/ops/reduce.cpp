@@ -239,11 +239,6 @@ Tensor std(const Tensor& x, const Axes& axes, Correction correction, KeepDims ke
   return var_or_std("std", x, Reduction("std", x, axes), correction, keep, true);
 }
 
-Tensor stddev(const Tensor& x, const Axes& axes, Correction correction, KeepDims keep) {
-  check::floating("stddev", "x", x);
-  return var_or_std("stddev", x, Reduction("stddev", x, axes), correction, keep, true);
-}
-
 Tensor prod(const Tensor& x, const Axes& axes, KeepDims keep) {
   const Reduction r("prod", x, axes);
   return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
