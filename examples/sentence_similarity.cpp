@@ -26,7 +26,7 @@ struct SentenceEncoder {
   nn::BERT bert;
 
   explicit SentenceEncoder(const std::string& folder) : pieces(pieces_of(folder)), bert(options()) {
-    nn::load_weights(bert, file(folder, "model.safetensors"), nn::bert_names());
+    nn::load_weights(bert, file(folder, "model.safetensors"), nn::bert_names(bert));
     bert.eval();
   }
 

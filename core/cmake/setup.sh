@@ -37,7 +37,7 @@ has() {
     cmake) command -v cmake ;;
     ninja-build) command -v ninja ;;
     clang) command -v clang++ ;;
-    clang-format-14 | clang-tidy-14 | chromium | python3 | pngcheck) command -v "$1" ;;
+    clang-format-14 | clang-tidy-14 | chromium | python3) command -v "$1" ;;
     openmpi-bin) command -v mpirun ;;
     libxml2-utils) command -v xmllint ;;
     python3-pip) python3 -m pip --version 2>&1 ;;

@@ -60,9 +60,6 @@ Tensor Tensor::mean(const Axes& axes, KeepDims keep) const { return fit::mean(*t
 Tensor Tensor::var(const Axes& axes, Correction correction, KeepDims keep) const {
   return fit::var(*this, axes, correction, keep);
 }
-Tensor Tensor::stddev(const Axes& axes, Correction correction, KeepDims keep) const {
-  return fit::stddev(*this, axes, correction, keep);
-}
 Tensor Tensor::std(const Axes& axes, Correction correction, KeepDims keep) const {
   return fit::std(*this, axes, correction, keep);
 }

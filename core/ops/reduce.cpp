@@ -250,11 +250,6 @@ Tensor std(const Tensor& x, const Axes& axes, Correction correction, KeepDims ke
   return var_or_std("std", x, Reduction("std", x, axes), correction, keep, true);
 }
 
-Tensor stddev(const Tensor& x, const Axes& axes, Correction correction, KeepDims keep) {
-  check::floating("stddev", "x", x);
-  return var_or_std("stddev", x, Reduction("stddev", x, axes), correction, keep, true);
-}
-
 Tensor norm(const Tensor& x, double p, const Axes& axes, KeepDims keep) {
   check::floating("norm", "x", x);
   if (std::isnan(p)) check::fail("norm", "p is NaN: it must be a number or infinite");

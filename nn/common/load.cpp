@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "base/joined.hpp"
+#include "common/lent.hpp"
 #include "fit/graph.hpp"
 #include "fit/lookup.hpp"
 #include "tensor/check.hpp"
@@ -167,6 +168,11 @@ std::string quantized(const Comparison& c) {
   return {};
 }
 
+// Throws Error if a tensor of mine has other values for a scope.
+void check_own(const char* op, const StateDict& mine) {
+  for (const auto& [name, to] : mine) check_not_lent(op, name, to, "would undo the loading");
+}
+
 void copy(const Comparison& c) {
   const NoGrad no_grad;
   for (const auto& [to, from] : c.copies) Tensor(to).copy_(from->read());
@@ -176,6 +182,7 @@ void copy(const Comparison& c) {
 
 void load_values(const char* op, const std::string& owner, const StateDict& mine,
                  const std::vector<io::Stored>& given) {
+  check_own(op, mine);
   const Comparison c = compare(mine, given);
   if (!c.fits())
     check::fail(op, "the state does not fit this ", owner, "; nothing was loaded:", line("missing", c.missing),
@@ -197,6 +204,7 @@ void load_values(const char* op, const std::string& owner, const StateDict& mine
 }
 
 Misfits load_fitting(const StateDict& mine, const std::vector<io::Stored>& given) {
+  check_own("load_fitting_weights", mine);
   const Comparison c = compare(mine, given);
   copy(c);
   return c.report();

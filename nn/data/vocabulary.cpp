@@ -33,10 +33,7 @@ void save_list(const char* op, const std::string& path, const char* format, cons
   json["format"] = format;
   json["version"] = 1;
   json[key] = list;
-  const std::string text = json.dump(1) + '\n';
-  io::AtomicFile out(op, path);
-  out.write(text.data(), text.size());
-  out.commit();
+  io::write_file(op, path, json.dump(1) + '\n');
 }
 
 // Reads the list of a file and passes it to `make`. An Error of `make` becomes a FileError.

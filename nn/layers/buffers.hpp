@@ -1,6 +1,8 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "fit/graph.hpp"
@@ -42,13 +44,40 @@ class SavedBuffers {
   std::vector<Copy> copies_;
 };
 
-/// A guard: sets the buffers of a model back.
-class KeptBuffers : public SavedBuffers {
+/// A guard: the buffers of a model have copies of their elements while it lives, and then their own again. So the
+/// elements keep their bits and their versions, whatever a layer writes.
+class KeptBuffers {
  public:
-  using SavedBuffers::SavedBuffers;
-  ~KeptBuffers() { restore(); }
+  explicit KeptBuffers(const Layer& model) : model_(model) {
+    for (const auto& [name, buffer] : model.named_buffers())
+      if (std::none_of(kept_.begin(), kept_.end(),
+                       [&b = buffer](const Kept& k) { return k.buffer.impl() == b.impl(); }))
+        kept_.push_back({name, buffer, buffer.clone()});
+    exchange();
+  }
+  ~KeptBuffers() {
+    exchange();
+    // A layer may have assigned another tensor.
+    const NoGrad no_grad;
+    for (auto& [name, now] : model_.named_buffers())
+      for (const Kept& kept : kept_)
+        if (kept.name == name && now.impl() != kept.buffer.impl() && now.shape() == kept.buffer.shape())
+          Tensor(now).copy_(kept.buffer);
+  }
   KeptBuffers(const KeptBuffers&) = delete;
   KeptBuffers& operator=(const KeptBuffers&) = delete;
+
+ private:
+  struct Kept {
+    std::string name;
+    Tensor buffer, other;  // other: has the elements that buffer does not have now
+  };
+  void exchange() noexcept {
+    for (Kept& kept : kept_) std::swap(kept.buffer.impl()->storage, kept.other.impl()->storage);
+  }
+
+  const Layer& model_;
+  std::vector<Kept> kept_;
 };
 
 }  // namespace fit::nn

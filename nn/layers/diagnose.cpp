@@ -46,9 +46,11 @@ class Diagnoser final : public Observer {
       : statuses(parameters.size()), options_(options) {
     for (const auto& [name, layer] : model.named_layers()) names_.emplace(layer, name.empty() ? model.name() : name);
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      std::vector<bool>& from = from_[parameters[i].second.impl()->storage];
+      const fit::detail::TensorImpl* const p = parameters[i].second.impl();
+      std::vector<bool>& from = from_[p->storage];
       from.resize(parameters.size());
       from[i] = true;
+      leaves_.insert(p->node);
     }
   }
 
@@ -107,7 +109,7 @@ class Diagnoser final : public Observer {
       const fit::detail::TensorImpl* const x = e.inputs[i].impl();
       if (!x) continue;
       const auto from = from_.find(x->storage);
-      if (from == from_.end() && x->node && x->node->leaf() && unlisted_.insert(x).second)
+      if (from == from_.end() && x->node && x->node->leaf() && leaves_.insert(x->node).second)
         unlisted.push_back({e.inputs[i], location(op), place()});
       if (from == from_.end()) continue;
       for (std::size_t p = 0; p < live.size(); ++p) {
@@ -187,7 +189,9 @@ class Diagnoser final : public Observer {
   const DiagnoseOptions options_;
   std::unordered_map<const fit::detail::Storage*, std::vector<bool>> from_;
   std::vector<Tensor> held_;
-  std::unordered_set<const fit::detail::TensorImpl*> unlisted_;
+  // The leaves that are parameters or in `unlisted`. An input of checkpoint() shares the node of a leaf, not its
+  // buffer.
+  std::unordered_set<const fit::detail::Node*> leaves_;
   std::unordered_map<const Layer*, std::string> names_;
 };
 

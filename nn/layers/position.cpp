@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "attention/attend.hpp"
@@ -42,8 +44,9 @@ std::vector<double> angles(std::int64_t R, const RotaryTableOptions& o) {
   };
   double low = 0, high = 0;
   if (o.scaling() == RotaryScaling::yarn) {
-    low = std::max(std::floor(pair_of(fast)), 0.);
-    high = std::min(std::ceil(pair_of(slow)), features - 1);
+    low = pair_of(fast), high = pair_of(slow);
+    if (o.truncate()) low = std::floor(low), high = std::ceil(high);
+    low = std::max(low, 0.), high = std::min(high, features - 1);
     if (low == high) high += 0.001;
   }
   std::vector<double> all;
@@ -57,6 +60,23 @@ std::vector<double> angles(std::int64_t R, const RotaryTableOptions& o) {
     all.push_back(slowed == 0 ? angle : angle / o.factor() * slowed + angle * (1 - slowed));
   }
   return all;
+}
+
+// The length of (cos, sin): Peng et al. 2023, and Hugging Face's rope_scaling.
+double length_of(const RotaryTableOptions& o) {
+  if (o.scaling() != RotaryScaling::yarn) return 1;
+  if (o.mscale().has_value() != o.mscale_all_dim().has_value())
+    check::fail("rotary_table", o.mscale() ? "mscale" : "mscale_all_dim",
+                " is given alone: give mscale and "
+                "mscale_all_dim, or neither");
+  const std::pair<const char*, std::optional<double>> given[] = {
+      {"attention_factor", o.attention_factor()}, {"mscale", o.mscale()}, {"mscale_all_dim", o.mscale_all_dim()}};
+  for (const auto& [name, value] : given)
+    if (value && !(*value > 0 && std::isfinite(*value)))
+      check::fail("rotary_table", name, " is ", *value, ": it must be positive and finite");
+  if (o.attention_factor()) return *o.attention_factor();
+  const auto m = [&](double scale) { return o.factor() > 1 ? 0.1 * scale * std::log(o.factor()) + 1 : 1; };
+  return o.mscale() ? m(*o.mscale()) / m(*o.mscale_all_dim()) : m(1);
 }
 
 }  // namespace
@@ -81,7 +101,7 @@ Tensor rotary_table(std::int64_t T, std::int64_t D, const RotaryTableOptions& o)
     check::fail(op, "original_length is ", o.original_length(), ", beta_fast ", fast, ", beta_slow ", slow, ": ",
                 yarn ? "yarn" : "llama3", " needs a positive length, and finite beta_fast > beta_slow > 0");
   const std::vector<double> angle = angles(o.features() == 0 ? D : o.features(), o);
-  const double length = yarn && o.factor() > 1 ? 0.1 * std::log(o.factor()) + 1 : 1;
+  const double length = length_of(o);
   Tensor table = Tensor::empty({T, D / 2, 2}, float64);
   auto* to = table.fresh<double>();
   for (std::int64_t t = 0; t < T; ++t)

@@ -2,6 +2,7 @@
 
 #include <unordered_map>
 
+#include "common/lent.hpp"
 #include "common/pattern.hpp"
 #include "fit/nn/linear.hpp"
 #include "layers/list.hpp"
@@ -59,6 +60,7 @@ std::vector<std::string> quantize_(Layer& model, const Int8WeightOnlyOptions& o)
     if (p.parametrized())
       check::fail(quantize_op, all[i].name(), " is ",
                   detail::int8_of(p) ? "int8 already" : "parametrised: merge_lora() or remove_parametrization() first");
+    check_not_lent(quantize_op, all[i].name(), p, "would restore a weight that the model no longer has");
     auto& table = tables[p.impl()];
     if (table) continue;
     try {

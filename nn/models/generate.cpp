@@ -47,6 +47,13 @@ std::vector<double> penalized(const Tensor& logits, const Tokens& sequence, doub
   return x;
 }
 
+// The error of a sum of some of V probabilities p that rounded logits cause. log p is off by u |log p|, so the sum by
+// at most u times the entropy, which is at most log V; the sum of V numbers by V units of double.
+double rounding_of_sums(DType logits, std::size_t V) {
+  const double u = logits == float64 ? 0x1p-52 : 0x1p-23, count = static_cast<double>(V);
+  return u * (1 + std::log(count)) + 0x1p-52 * count;
+}
+
 }  // namespace
 
 std::int64_t sample_token(const Tensor& logits, const Tokens& sequence, const SamplingOptions& o, double uniform) {
@@ -77,9 +84,10 @@ std::int64_t sample_token(const Tensor& logits, const Tokens& sequence, const Sa
     probabilities.push_back(x[token] == most ? 1 : std::exp((x[token] - most) / o.temperature()));
   double total = std::accumulate(probabilities.begin(), probabilities.end(), 0.0);
   if (o.top_p() < 1) {
-    double kept = 0;
-    std::size_t n = 0;
-    while (n < probabilities.size() && kept < o.top_p() * total) kept += probabilities[n++];
+    const double enough = (o.top_p() - rounding_of_sums(logits.dtype(), probabilities.size())) * total;
+    double kept = probabilities[0];
+    std::size_t n = 1;
+    while (n < probabilities.size() && kept < enough) kept += probabilities[n++];
     probabilities.resize(n);
     total = kept;
   }

@@ -1,3 +1,4 @@
+#include "common/lent.hpp"
 #include "common/load.hpp"
 #include "optim/fused_step.hpp"
 #include "optim/named.hpp"
@@ -41,6 +42,7 @@ ExponentialMovingAverage::Applied::Applied(ExponentialMovingAverage& average) : 
   if (average.applied_) check::fail(average_op, "apply() while the averages are applied: they are there already");
   const NoGrad no_grad;
   for (const auto& [name, p] : average.parameters_) weights_.push_back(p.detach().clone());
+  nn::lend(average.parameters_);
   for (std::size_t i = 0; i < weights_.size(); ++i)
     average.parameters_[i].second.copy_(average.averages_[i].second);  // converts, and can't fail: the shapes are equal
   average.applied_ = true;
@@ -49,12 +51,15 @@ ExponentialMovingAverage::Applied::Applied(ExponentialMovingAverage& average) : 
 ExponentialMovingAverage::Applied::~Applied() {
   const NoGrad no_grad;
   for (std::size_t i = 0; i < weights_.size(); ++i) average_.parameters_[i].second.copy_(weights_[i]);
+  nn::give_back(average_.parameters_);
   average_.applied_ = false;
 }
 
 StateDict ExponentialMovingAverage::state_dict() const { return averages_; }
 
 void ExponentialMovingAverage::load_state_dict(const StateDict& state) {
+  if (applied_)
+    check::fail(average_op, "load_state_dict() while the averages are applied: end the scope of apply() first");
   nn::load_values("load_state_dict", average_op, averages_, state);
 }
 

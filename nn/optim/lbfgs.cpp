@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "common/lent.hpp"
 #include "common/load.hpp"
 #include "common/rollback.hpp"
 #include "fit/graph.hpp"
@@ -207,7 +208,10 @@ double LBFGS::step(const std::function<Tensor()>& closure) {
   if (o.history_size() < 1) check::fail(lbfgs_op, "history_size is ", o.history_size(), ": it must be positive");
   if (!closure) check::fail(lbfgs_op, "the closure is empty: it must compute the gradients and give the loss");
   const std::int64_t most = o.max_eval() > 0 ? o.max_eval() : o.max_iter() * 5 / 4;
-  for (const auto& [name, p] : parameters_) check_trainable(lbfgs_op, name, p);  // p may have been unfrozen
+  for (const auto& [name, p] : parameters_) {
+    check_trainable(lbfgs_op, name, p);  // p may have been unfrozen
+    nn::check_not_lent(lbfgs_op, name, p, "would undo the step");
+  }
 
   const NoGrad no_grad;
   const LBFGS before(*this);

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "common/lent.hpp"
 #include "common/load.hpp"
 #include "common/rollback.hpp"
 #include "dist/launched.hpp"
@@ -177,7 +178,9 @@ void Optimizer::check_step(const Slot& slot, const StateSpec& spec) const {
         needs(slot, spec, k) && s.defined() && s.dtype() != p.dtype() && takes_step(slot))
       check::fail(op_, "the parameter ", slot.name, " is ", p.dtype(), ", its ", spec.states[k], " ", s.dtype(),
                   ": make the optimiser after the layer has been converted");
-  if (takes_step(slot)) check_trainable(op_, slot.name, p);  // it may have been unfrozen
+  if (!takes_step(slot)) return;
+  check_trainable(op_, slot.name, p);  // it may have been unfrozen
+  nn::check_not_lent(op_, slot.name, p, "would undo the step");
 }
 
 namespace {

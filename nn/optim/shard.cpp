@@ -1,6 +1,7 @@
 // Averages that are sharded among ranks.
 #include <cstring>
 
+#include "common/lent.hpp"
 #include "fit/dist.hpp"
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
@@ -71,10 +72,12 @@ Optimizer::Part Optimizer::part_of(const Slot& slot) const {
 
 void Optimizer::shard(dist::World& world) {
   if (world_) check::fail(op_, "its averages are divided among the ranks already");
-  for (const Slot& slot : slots_)
+  for (const Slot& slot : slots_) {
+    nn::check_not_lent(op_, slot.name, slot.parameter, "would undo what the ranks exchange");
     for (int k = 0; k < StateSpec::max_states; ++k)
       if (const auto shape = state_shape(slot.parameter, k); !shape || *shape != slot.parameter.shape())
         check::fail(op_, "its averages have other shapes than the parameters: they can't be divided among the ranks");
+  }
   if (world.size() == 1) return;
   world_ = &world;
   for (Slot& slot : slots_)

@@ -48,17 +48,18 @@ Figure::Figure(double width, double height, Theme theme, Drawing drawing)
 
 std::string Figure::svg() const { return svg_of(*drawing_, width_, height_, look_of(theme_).ground); }
 
-std::string Figure::png(double scale) const {
-  return png_of(*drawing_, width_, height_, look_of(theme_).ground, scale);
-}
-
 void Figure::save(const std::string& path) const {
   constexpr const char* op = "plot::save";
-  std::string ending = path.size() < 4 ? path : path.substr(path.size() - 4);
+  const std::size_t dot = path.rfind('.');
+  std::string ending = dot == std::string::npos ? "" : path.substr(dot);
   std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
-  if (ending != ".svg" && ending != ".png")
-    throw FileError(std::string("[") + op + "] cannot write '" + path + "': the name must end in .svg or .png");
-  write_text(op, path, ending == ".svg" ? svg() : png());
+  if (ending == ".svg") return write_text(op, path, svg());
+  std::string why = "the name must end in .svg";
+  if (ending == ".png") {
+    const std::string svg = path.substr(0, dot) + ".svg";
+    why = "figures are SVG. Save " + svg + ", and convert it by: rsvg-convert " + svg + " -o " + path;
+  }
+  throw FileError(std::string("[") + op + "] " + path + " can't be written: " + why);
 }
 
 Figure side_by_side(const std::vector<Figure>& figures, const std::string& title) {

@@ -113,7 +113,5 @@ class Drawing {
 
 // A drawing as an SVG document (svg.cpp).
 std::string svg_of(const Drawing& drawing, double width, double height, Rgb ground);
-// A PNG of a drawing, with `scale` pixels for a unit (raster.cpp). Throws Error if it would be too large.
-std::string png_of(const Drawing& drawing, double width, double height, Rgb ground, double scale);
 
 }  // namespace fit::plot

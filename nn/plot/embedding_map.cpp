@@ -4,7 +4,6 @@
 
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
-#include "plot/font.hpp"
 #include "plot/frame.hpp"
 #include "tensor/check.hpp"
 
@@ -12,6 +11,10 @@ namespace fit::plot {
 namespace {
 
 constexpr const char* embedding_map_op = "plot::embedding_map";
+
+struct Position {
+  double x, y;
+};
 
 void check_count(const char* name, std::size_t given, std::int64_t rows) {
   if (given != 0 && static_cast<std::int64_t>(given) != rows)
@@ -42,12 +45,12 @@ struct Area {
 // Writes names beside points where they overlap nothing.
 class Names {
  public:
-  Names(const Frame& frame, const std::vector<Point>& points, double radius) : frame_(frame), radius_(radius) {
-    for (const Point p : points) take({p.x - radius, p.y - radius, p.x + radius, p.y + radius});
+  Names(const Frame& frame, const std::vector<Position>& points, double radius) : frame_(frame), radius_(radius) {
+    for (const Position p : points) take({p.x - radius, p.y - radius, p.x + radius, p.y + radius});
   }
 
   // Returns false if every position overlaps something.
-  bool write(Drawing& drawing, Point p, const std::string& name) {
+  bool write(Drawing& drawing, Position p, const std::string& name) {
     const double w = text_width(name, tick_size), up = 0.75 * tick_size, gap = radius_ + 2;
     const auto at = [&](double left, double line) { return Area{left, line - up, left + w, line + 0.22 * tick_size}; };
     const double middle = p.y + 0.36 * tick_size;
@@ -120,7 +123,7 @@ Figure embedding_map(const Tensor& embeddings, const EmbeddingMapOptions& option
   const PrincipalAxes principal = principal_axes(centered);
   const double variance = sum(principal.squares).item();
   const std::vector<double> coordinates = matmul(centered, principal.axes).to_vector<double>();
-  std::vector<Point> scores;
+  std::vector<Position> scores;
   for (std::size_t i = 0; i < coordinates.size(); i += 2) scores.push_back({coordinates[i], coordinates[i + 1]});
   std::vector<std::size_t> kept;
   for (const std::int64_t row : finite.data<std::int64_t>()) kept.push_back(static_cast<std::size_t>(row));
@@ -133,7 +136,7 @@ Figure embedding_map(const Tensor& embeddings, const EmbeddingMapOptions& option
     return "Component " + std::to_string(k + 1) + " (" + percent(share) + " of the variance)";
   };
   frame.xlabel = label(0), frame.ylabel = label(1);
-  for (const Point p : scores) frame.x.include(p.x), frame.y.include(p.y);
+  for (const Position p : scores) frame.x.include(p.x), frame.y.include(p.y);
   frame.x.finish(embedding_map_op, "x", 0.08, 7);
   frame.y.finish(embedding_map_op, "y", 0.08, 6);
   if (n < rows)
@@ -143,10 +146,10 @@ Figure embedding_map(const Tensor& embeddings, const EmbeddingMapOptions& option
   // The notes need the number of names that fit, and are placed before the field is. So the names are counted first.
   const auto draw = [&](Frame& f) {
     f.begin();
-    std::vector<Point> points;
+    std::vector<Position> points;
     points.reserve(scores.size());
     std::int64_t unnamed = 0;
-    for (const Point p : scores) points.push_back({f.at_x(p.x), f.at_y(p.y)});
+    for (const Position p : scores) points.push_back({f.at_x(p.x), f.at_y(p.y)});
     for (std::size_t i = 0; i < kept.size(); ++i) {
       const std::size_t group = options.groups().empty() ? 0 : static_cast<std::size_t>(options.groups()[kept[i]]);
       const std::string name = options.tokens().empty() ? std::to_string(kept[i]) : options.tokens()[kept[i]];

@@ -22,26 +22,6 @@ void append_chunk(std::string& png, const std::string& type, const std::string& 
   append_u32(png, static_cast<std::uint32_t>(crc32_z(0, bytes_of(body), body.size())));
 }
 
-// Encodes pixels with 8 bits per channel; no row is filtered.
-std::string png(std::int64_t width, std::int64_t height, int channels, char color_type, const std::string& palette,
-                const std::vector<std::uint8_t>& pixels) {
-  std::string header, rows;
-  append_u32(header, static_cast<std::uint32_t>(width));
-  append_u32(header, static_cast<std::uint32_t>(height));
-  header += std::string{8, color_type, 0, 0, 0};  // 8 bits, deflate, adaptive filters, not interlaced
-  const std::int64_t stride = width * channels;
-  for (std::int64_t row = 0; row < height; ++row) {
-    rows += '\0';
-    rows.append(pixels.begin() + row * stride, pixels.begin() + (row + 1) * stride);
-  }
-  std::string out = "\x89PNG\r\n\x1a\n";
-  append_chunk(out, "IHDR", header);
-  if (!palette.empty()) append_chunk(out, "PLTE", palette);
-  append_chunk(out, "IDAT", deflated(rows));
-  append_chunk(out, "IEND", "");
-  return out;
-}
-
 }  // namespace
 
 std::string deflated(const std::string& bytes) {
@@ -70,14 +50,22 @@ std::string base64(const std::string& bytes) {
 
 std::string indexed_png(std::int64_t width, std::int64_t height, const std::vector<std::uint8_t>& indices,
                         const std::vector<Rgb>& colors) {
-  std::string table;
+  std::string header, palette, rows;
+  append_u32(header, static_cast<std::uint32_t>(width));
+  append_u32(header, static_cast<std::uint32_t>(height));
+  header += std::string{8, 3, 0, 0, 0};  // 8 bits, a palette, deflate, adaptive filters, not interlaced
   for (const Rgb c : colors)
-    for (const std::uint8_t v : {c.r, c.g, c.b}) table += static_cast<char>(v);
-  return png(width, height, 1, 3, table, indices);
-}
-
-std::string rgb_png(std::int64_t width, std::int64_t height, const std::vector<std::uint8_t>& rgb) {
-  return png(width, height, 3, 2, "", rgb);
+    for (const std::uint8_t v : {c.r, c.g, c.b}) palette += static_cast<char>(v);
+  for (std::int64_t row = 0; row < height; ++row) {
+    rows += '\0';  // not filtered
+    rows.append(indices.begin() + row * width, indices.begin() + (row + 1) * width);
+  }
+  std::string out = "\x89PNG\r\n\x1a\n";
+  append_chunk(out, "IHDR", header);
+  append_chunk(out, "PLTE", palette);
+  append_chunk(out, "IDAT", deflated(rows));
+  append_chunk(out, "IEND", "");
+  return out;
 }
 
 }  // namespace fit::plot

@@ -12,11 +12,8 @@ std::string deflated(const std::string& bytes);
 
 std::string base64(const std::string& bytes);
 
-// An indexed PNG (ISO/IEC 15948): one palette index per pixel, row-major, at most 256 colours.
+// An indexed PNG (ISO/IEC 15948), an image in an SVG: one palette index per pixel, row-major, at most 256 colours.
 std::string indexed_png(std::int64_t width, std::int64_t height, const std::vector<std::uint8_t>& indices,
                         const std::vector<Rgb>& colors);
-
-// An RGB PNG.
-std::string rgb_png(std::int64_t width, std::int64_t height, const std::vector<std::uint8_t>& rgb);
 
 }  // namespace fit::plot

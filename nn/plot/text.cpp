@@ -1,15 +1,11 @@
 #include "plot/text.hpp"
 
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "common/utf8.hpp"
 #include "fit/error.hpp"
-#include "io/size_signal.hpp"
-#include "plot/font.hpp"
+#include "io/atomic_file.hpp"
 
 namespace fit::plot {
 
@@ -85,26 +81,42 @@ std::string shorten(const std::string& utf8, std::int64_t limit) {
   return s + "…";
 }
 
+namespace {
+
+// The widths of the characters from U+0020 to U+007E, in 1 / 1024 of the size.
+constexpr std::int16_t widths[] = {326,  410, 471, 858, 652, 973, 798, 282,  400, 400, 512, 858, 326, 370, 326, 345,
+                                   652,  652, 652, 652, 652, 652, 652, 652,  652, 652, 345, 345, 858, 858, 858, 544,
+                                   1024, 700, 702, 715, 788, 647, 589, 794,  770, 302, 302, 672, 570, 884, 766, 806,
+                                   618,  806, 712, 650, 626, 750, 700, 1012, 702, 626, 702, 400, 345, 400, 858, 512,
+                                   512,  628, 650, 563, 650, 630, 360, 650,  649, 284, 284, 593, 284, 998, 649, 626,
+                                   650,  650, 421, 534, 402, 649, 606, 838,  606, 606, 538, 652, 345, 652, 858};
+
+bool has_no_width(char32_t c) {
+  const auto within = [c](char32_t low, char32_t high) { return low <= c && c <= high; };
+  return within(0x300, 0x36f) || within(0x200b, 0x200f) || within(0x202a, 0x202e) || within(0x2060, 0x206f) ||
+         within(0xfe00, 0xfe0f) || c == 0xfeff || c == 0xad;
+}
+
+double width_of(char32_t c) {
+  if (c >= 0x20 && c <= 0x7e) return widths[c - 0x20] / 1024.0;
+  if (has_no_width(c)) return 0;
+  return c >= 0x1100 ? 1 : 0.7;  // from U+1100 on, most characters are as wide as high
+}
+
+}  // namespace
+
 double text_width(const std::string& utf8, double size) {
   double w = 0;
-  for (const char32_t c : characters(utf8)) w += glyph(c).advance;
+  for (std::size_t at = 0; at < utf8.size();) w += width_of(utf8::next(utf8, at));
   return w * size;
 }
 
 void write_text(const char* op, const std::string& path, const std::string& text) {
-  const auto fail = [&](const std::string& why) {
-    throw FileError(std::string("[") + op + "] cannot write '" + path + "': " + why);
-  };
   const auto folder = std::filesystem::path(path).parent_path();
   std::error_code error;
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  if (error) fail(error.message());
-  errno = 0;
-  const io::NoSizeSignal no_signal;
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) fail(errno ? std::strerror(errno) : "the write failed");
+  if (error) throw FileError(std::string("[") + op + "] " + path + " can't be written: " + error.message());
+  io::write_file(op, path, text);
 }
 
 }  // namespace fit::plot

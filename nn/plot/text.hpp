@@ -19,7 +19,7 @@ inline bool begins_with(const std::string& text, const std::string& start) {
 std::int64_t code_points(const std::string& utf8);
 // Truncates text to `limit` code points; "…" marks the cut.
 std::string shorten(const std::string& utf8, std::int64_t limit);
-// The width in the font of PNG files. An SVG uses the viewer's font, which is rarely wider.
+// The width in DejaVu Sans. An SVG uses the viewer's font, which is rarely wider.
 double text_width(const std::string& utf8, double size);
 inline double title_width(const std::string& utf8, double size) { return 1.12 * text_width(utf8, size); }  // bold
 

@@ -105,14 +105,6 @@ struct Magnitudes {
   json columns() const { return {{"x", steps}, {"counts", counts}}; }
 };
 
-// Replaces the file atomically: a reader sees the old file or the new one.
-void replace(const std::string& path, const std::string& text) {
-  write_text(training_page_op, path + ".new", text);
-  std::error_code error;
-  std::filesystem::rename(path + ".new", path, error);
-  if (error) throw FileError(std::string("[") + training_page_op + "] cannot write '" + path + "': " + error.message());
-}
-
 }  // namespace
 
 struct TrainingPage::State {
@@ -129,8 +121,8 @@ struct TrainingPage::State {
     silent = path.empty();
     if (silent) return;
     if (InterruptGuard::count() == 0) guard.emplace();
-    replace(stem + ".js", script());
-    replace(stem + ".html", html(""));
+    write_text(training_page_op, stem + ".js", script());
+    write_text(training_page_op, stem + ".html", html(""));
   }
 
   // Adds the values of a log row. Returns the number of steps since the row before.
@@ -174,7 +166,7 @@ struct TrainingPage::State {
 
   void write_heads() {
     if (recording.records().empty() || !heads_changed) return;
-    replace(stem + "_heads.html", attention_page(recording));
+    write_text(training_page_op, stem + "_heads.html", attention_page(recording));
     heads_changed = false;
     ++heads_written;
   }
@@ -184,7 +176,7 @@ struct TrainingPage::State {
   }
   void write() {
     write_heads();
-    replace(stem + ".js", script());
+    write_text(training_page_op, stem + ".js", script());
   }
   // Writes the output of f unless writing has been given up.
   template <class F>
@@ -269,7 +261,7 @@ void TrainingPage::finish(TrainingState state) {
   s.guard.reset();
   s.guarded([&] {
     s.write();
-    replace(s.stem + ".html", s.html(s.data()));
+    write_text(training_page_op, s.stem + ".html", s.html(s.data()));
   });
 }
 

@@ -9,6 +9,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "common/lent.hpp"
 #include "common/load.hpp"
 #include "fit/dist.hpp"
 #include "fit/graph.hpp"
@@ -187,6 +188,9 @@ StateDict Checkpoint::state_dict() const {
 
 void Checkpoint::save(const std::string& path) const {
   const StateDict all = state_dict();
+  for (const auto& [name, x] : all)
+    nn::check_not_lent(checkpoint_op, name, x,
+                       "restores the weight, which the file would lack (save_weights() writes averages for others)");
   if (dist::world().rank() != 0) return;
   std::map<std::string, std::string> metadata = {{version_key, std::to_string(version)},
                                                  {step_key, std::to_string(step)}};

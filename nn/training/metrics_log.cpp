@@ -48,9 +48,9 @@ MetricsLog::MetricsLog(const std::string& path, std::int64_t keep_to) : path_(pa
   if (keep_to >= 0) rows_ = rows_to(keep_to, path);
   std::string old;
   for (const Row& row : rows_) old += line_of(row);
-  io::AtomicFile kept("MetricsLog", path);  // a program that is killed here must not lose the old lines
-  kept.write(old.data(), old.size());
-  kept.commit();
+  io::write_file("MetricsLog", path, old);
+  // Rows are appended: each is on its way to the disk at once, and a row that is cut by a full disk or a killed program
+  // is skipped when the file is read.
   file_ = std::make_shared<std::ofstream>(path, std::ios::app);
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <optional>
 #include <unordered_map>
@@ -111,7 +110,7 @@ Trainer& Trainer::heads(std::function<AttentionRecording(std::int64_t)> look, st
 
 TrainerResult Trainer::run() {
   const InterruptGuard interrupt;
-  begin();
+  const std::shared_ptr<void> folder = begin();
   ProgressBar bar(options_.steps(), checkpoint_.step, world_.rank() == 0 ? options_.display() : Display::none);
   TrainerResult result;
   result.loss = loss_before();
@@ -198,8 +197,8 @@ void Trainer::zero_grad() {
   optimizer_.zero_grad();
 }
 
-// Starts a new training, or resumes the saved one.
-void Trainer::begin() {
+// Starts a new training, or resumes the saved one. Returns the lock of its folder.
+std::shared_ptr<void> Trainer::begin() {
   if (options_.patience() > 0 && !validate_)
     check::fail("Trainer", "patience is ", options_.patience(),
                 ", but there is no validation that could improve: give one by validation(), or set patience to 0");
@@ -212,11 +211,7 @@ void Trainer::begin() {
             ", but a StepInBackward updates the parameter ", name,
             " in each backward(), before the gradients are summed: set accumulate to 1 on one rank, or remove it");
   begin_ranks();
-  if (writes()) {
-    std::error_code error;
-    std::filesystem::create_directories(options_.out(), error);
-    if (error) throw FileError("[Trainer] the folder " + options_.out() + " can't be made: " + error.message());
-  }
+  std::shared_ptr<void> folder = hold_folder();
   restore();
   check_folder();
   saved_ = steady_seconds();
@@ -232,6 +227,7 @@ void Trainer::begin() {
     if (look_) look();
   }
   model_.train();
+  return folder;
 }
 
 // The loss of the last step before this run; NaN if the metrics don't have it.

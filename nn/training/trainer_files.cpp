@@ -7,6 +7,8 @@
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
 #include "fit/trainer.hpp"
+#include "io/atomic_file.hpp"
+#include "io/folder_lock.hpp"
 #include "layers/buffers.hpp"
 #include "optim/grad_norm.hpp"
 #include "optim/named.hpp"
@@ -21,12 +23,15 @@ namespace {
 constexpr const char *last_name = "last.safetensors", *previous_name = "previous.safetensors",
                      *earlier_name = "earlier.safetensors";
 
-// Makes `to` a hard link to `from`, or a copy if the disk has no hard links. Replaces an old `to`.
+// Makes `to` a hard link to the file `from`, or a copy if the disk has no hard links. Replaces an old `to`: it is there
+// at every moment.
 void link_file(const std::string& from, const std::string& to) {
+  const std::string link = to + ".tmp-link";
   std::error_code error;
-  fs::remove(to, error);
-  fs::create_hard_link(from, to, error);
-  if (error) fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);
+  fs::remove(link, error);
+  fs::create_hard_link(fs::canonical(from), link, error);
+  if (error) return io::copy_file("Trainer", from, to);
+  fs::rename(link, to, error);
   if (error) throw FileError("[Trainer] " + from + " can't be kept as " + to + ": " + error.message());
 }
 
@@ -41,6 +46,23 @@ std::int64_t first_row(const Tensor& x, const F& wrong) {
 }
 
 }  // namespace
+
+// Makes the folder, and holds it as long as the result lives: a second training would replace the files of this one.
+std::shared_ptr<void> Trainer::hold_folder() {
+  std::shared_ptr<io::FolderLock> lock;
+  if (writes()) {
+    std::error_code error;
+    fs::create_directories(options_.out(), error);
+    if (error) throw FileError("[Trainer] the folder " + options_.out() + " can't be made: " + error.message());
+    lock = std::make_shared<io::FolderLock>(options_.out());
+  }
+  std::string holder = lock ? lock->holder() : "";
+  dist::broadcast(holder, world_);
+  if (!holder.empty())
+    dist::fail_alike("Trainer", "another training writes to the folder ", options_.out(), ": ", holder,
+                     "; wait for its end, end it, or give this one another folder");
+  return lock;
+}
 
 std::int64_t Trainer::restore() {
   const std::string last = path(last_name);

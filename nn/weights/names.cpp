@@ -1,4 +1,7 @@
+#include <algorithm>
+
 #include "fit/nn/attention.hpp"
+#include "fit/nn/bert.hpp"
 #include "fit/nn/gpt.hpp"
 #include "fit/nn/transformer.hpp"
 #include "fit/nn/weights.hpp"
@@ -51,14 +54,77 @@ void add(NameMap& all, const Layer& layer, const std::string& path) {
 
 }  // namespace
 
+namespace {
+
+// An option of a model, and what the models of the other library compute.
+struct Needed {
+  bool fits;
+  const char *option, *value;
+};
+
+// Weights have the same names and shapes with many options, and mean something else.
+void check_options(const char* op, const char* models, const std::vector<Needed>& all) {
+  for (const Needed& needed : all)
+    if (!needed.fits)
+      check::fail(op, needed.option, " differs: ", models, " need ", needed.value, "; make the model with it");
+}
+
+bool gated(Activation a) { return a == Activation::swiglu || a == Activation::geglu; }
+
+// What no model of these libraries has.
+void check_parts(const char* op, const char* models, const GPTOptions& o) {
+  check_options(op, models,
+                {{o.norm_place() == NormPlace::before, "norm_place", "NormPlace::before"},
+                 {!o.head_gates(), "head_gates", "no gates of heads"},
+                 {!o.value_embeddings(), "value_embeddings", "no embeddings of values"}});
+}
+
+void check_gpt2(const char* op, const char* models, const GPTOptions& o) {
+  check_parts(op, models, o);
+  const bool window =
+      o.window() > 0 || std::any_of(o.windows().begin(), o.windows().end(), [](auto w) { return w > 0; });
+  check_options(op, models,
+                {{o.positions() == Positions::learned, "positions", "Positions::learned"},
+                 {o.norm() == Norm::layer, "norm", "Norm::layer"},
+                 {o.num_kv_heads() == o.num_heads(), "num_kv_heads", "as many heads of keys as of queries"},
+                 {o.head_size() * o.num_heads() == o.d_model(), "head_size", "d_model / num_heads"},
+                 {o.qkv_bias().value_or(o.bias()) == o.bias(), "qkv_bias", "the value of bias"},
+                 {!gated(o.activation()), "activation", "one without a gate"},
+                 {!o.qk_norm(), "qk_norm", "no norms of queries and keys"},
+                 {!window, "window", "all keys, 0"},
+                 {o.logit_cap() == 0, "logit_cap", "none, 0"},
+                 {o.attention_logit_cap() == 0, "attention_logit_cap", "none, 0"}});
+}
+
+// Of nanoGPT and, but for transposed matrices, of GPT-2.
+NameMap nanogpt() {
+  return {
+      strip("_orig_mod."),  // of torch.compile
+      rename("transformer.wte.weight", "wte.weight"),
+      rename("transformer.wpe.weight", "wpe.weight"),
+      rename("transformer.h.*", "h.*"),
+      rename("transformer.ln_f.*", "ln_f.*"),
+      rename("lm_head.weight", "head.weight"),
+      drop("h.*.attn.bias"),  // the causal mask, present without flash attention
+      rename("h.*.attn.c_attn.*", "h.*.attn.qkv.*"),
+      rename("h.*.attn.c_proj.*", "h.*.attn.proj.*"),
+      rename("h.*.mlp.c_fc.*", "h.*.mlp.fc.*"),
+      rename("h.*.mlp.c_proj.*", "h.*.mlp.proj.*"),
+  };
+}
+
+}  // namespace
+
 NameMap torch_names(const Layer& layer) {
   NameMap map;
   add(map, layer, "");
   return map;
 }
 
-NameMap gpt2_names() {
-  NameMap map = nanogpt_names();
+NameMap gpt2_names(const GPT& gpt) {
+  check_gpt2("gpt2_names", "GPT-2's weights", gpt.options());
+  check_options("gpt2_names", "GPT-2's weights", {{gpt.options().bias(), "bias", "biases, true"}});
+  NameMap map = nanogpt();
   map.push_back(drop("h.*.attn.masked_bias"));
   // Hugging Face's Conv1D holds its matrices as [in, out]
   for (const char* matrix : {"h.*.attn.qkv.weight", "h.*.attn.proj.weight", "h.*.mlp.fc.weight", "h.*.mlp.proj.weight"})
@@ -68,6 +134,14 @@ NameMap gpt2_names() {
 
 NameMap llama_names(const GPT& gpt) {
   const GPTOptions& o = gpt.options();
+  const std::int64_t rotated = o.rotary().features();
+  check_parts("llama_names", "Llama's weights", o);
+  check_options("llama_names", "Llama's weights",
+                {{o.positions() == Positions::rotary, "positions", "Positions::rotary"},
+                 {o.rotary_layout() == RotaryLayout::half_split, "rotary_layout", "RotaryLayout::half_split"},
+                 {rotated == 0 || rotated == o.head_size(), "rotary.features", "all features of a head, 0"},
+                 {o.norm() == Norm::rms, "norm", "Norm::rms"},
+                 {gated(o.activation()), "activation", "Activation::swiglu"}});
   const std::int64_t keys = o.num_kv_heads() * o.head_size();
   const std::vector<std::int64_t> sizes = {o.num_heads() * o.head_size(), keys, keys};
   NameMap map = {
@@ -92,23 +166,23 @@ NameMap llama_names(const GPT& gpt) {
   return map;
 }
 
-NameMap nanogpt_names() {
-  return {
-      strip("_orig_mod."),  // of torch.compile
-      rename("transformer.wte.weight", "wte.weight"),
-      rename("transformer.wpe.weight", "wpe.weight"),
-      rename("transformer.h.*", "h.*"),
-      rename("transformer.ln_f.*", "ln_f.*"),
-      rename("lm_head.weight", "head.weight"),
-      drop("h.*.attn.bias"),  // the causal mask, present without flash attention
-      rename("h.*.attn.c_attn.*", "h.*.attn.qkv.*"),
-      rename("h.*.attn.c_proj.*", "h.*.attn.proj.*"),
-      rename("h.*.mlp.c_fc.*", "h.*.mlp.fc.*"),
-      rename("h.*.mlp.c_proj.*", "h.*.mlp.proj.*"),
-  };
+NameMap nanogpt_names(const GPT& gpt) {
+  check_gpt2("nanogpt_names", "nanoGPT's weights", gpt.options());
+  check_options("nanogpt_names", "nanoGPT's weights",
+                {{gpt.options().activation() == Activation::gelu, "activation", "Activation::gelu"},
+                 {gpt.options().norm_eps() == 1e-5, "norm_eps", "1e-5"}});
+  return nanogpt();
 }
 
-NameMap bert_names() {
+NameMap bert_names(const BERT& bert) {
+  const BERTOptions& o = bert.options();
+  check_options("bert_names", "BERT's weights",
+                {{!o.norm_first(), "norm_first", "norms after the sums, false"},
+                 {!o.final_norm().value_or(o.norm_first()), "final_norm", "none, false"},
+                 {o.bias(), "bias", "biases, true"},
+                 {o.num_kv_heads() == 0 || o.num_kv_heads() == o.num_heads(), "num_kv_heads",
+                  "as many heads of keys as of queries"},
+                 {!gated(o.activation()), "activation", "one without a gate"}});
   return {
       strip("bert."),
       drop("pooler.*"),

@@ -1,4 +1,4 @@
-// figure_files DIR: writes every kind of figure, of harmless and of hostile names, as SVG and as PNG, and graphs.
+// figure_files DIR: writes every kind of figure, of harmless and of hostile names, and graphs.
 #include <cmath>
 #include <fstream>
 
@@ -13,10 +13,7 @@ void figures(const std::string& path, const std::vector<std::string>& names, plo
   const std::string title = names[0] + ' ' + names[1];
   Tensor w = softmax(randn({3, n, n}) * 2, -1);
   w[{1, 1}] = NAN;
-  const auto save = [&](const std::string& kind, const plot::Figure& f) {
-    f.save(path + kind + ".svg");
-    f.save(path + kind + ".png");
-  };
+  const auto save = [&](const std::string& kind, const plot::Figure& f) { f.save(path + kind + ".svg"); };
   const auto o =
       plot::Options().title(title).x(names).y(names).xlabel("Key").ylabel("Query").theme(theme).bar_label("Weight");
   const plot::Figure map = plot::heatmap(w[0], o);

@@ -173,8 +173,8 @@ TEST_CASE("Members give what the functions give", "[interface]") {
   CHECK(equal(x.max(1), max(x, 1)));
   CHECK(equal(x.max(-1, keepdims), max(x, -1, keepdims)));
   CHECK(equal(x.var(-1, Correction{0}), var(x, -1, Correction{0})));
-  CHECK(equal(x.stddev(), fit::std(x)));
-  CHECK(equal(stddev(x, 0), fit::std(x, 0)));
+  CHECK(equal(x.std(), fit::std(x)));
+  CHECK(equal(x.std(0, Correction{0}, keepdims), fit::std(x, 0, Correction{0}, keepdims)));
   CHECK(equal(x.sub(y), x - y));
   const Tensor mask = x > 0;
   CHECK(equal(x[mask], masked_select(x, mask)));

@@ -2,8 +2,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "dist/training.hpp"
+#include "io/folder_lock.hpp"
 #include "support/padded_sequences.hpp"
 
 // The Trainer and its loader among several ranks.
@@ -241,6 +243,29 @@ TEST_CASE("a loss that is not finite after the sum is told by all alike", "[dist
   Trainer trainer(model, optimizer, loader, loss, options);
   CHECK_THROWS_AS(trainer.run(), dist::AgreedError);
   CHECK_THROWS_WITH(trainer.run(), Contains("the gradient of weight is not finite in step 1"));
+}
+
+TEST_CASE("a folder that another training holds is refused on all ranks alike", "[dist]") {
+  const Folder folder;
+  Plan plan;
+  plan.out = folder.path;
+  plan.steps = 2;
+  {
+    std::optional<io::FolderLock> other;
+    if (dist::world().rank() == 0) other.emplace(folder.path);
+    std::string text;
+    try {
+      train(plan, dist::world());
+    } catch (const dist::AgreedError& e) {
+      text = e.what();
+    }
+    CHECK_THAT(text, Contains("[Trainer] another training writes to the folder " + folder.path + ": process "));
+    std::string first = text;
+    dist::broadcast(first);
+    CHECK(text == first);
+    dist::world().barrier();
+  }
+  CHECK(train(plan, dist::world()).result.step == 2);
 }
 
 }  // namespace fit::test

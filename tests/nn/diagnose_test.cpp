@@ -269,4 +269,39 @@ TEST_CASE("what gets a gradient and is not trained is found", "[diagnose]") {
   CHECK(nn::diagnose(net, loss, nn::DiagnoseOptions().trained(all.trained())).healthy());
 }
 
+TEST_CASE("a diagnosis finds in checkpointed blocks what it finds in plain ones, and no more", "[diagnose]") {
+  const auto o = nn::GPTOptions().vocab_size(17).context_length(8).d_model(16).num_heads(2).num_layers(3).dropout(0);
+  const Tensor ids = randint(0, 17, {3, 8}), targets = randint(0, 17, {3, 8});
+  const auto of_gpt = [&](bool checkpointed, double frozen_scale) {
+    manual_seed(5);
+    nn::GPT gpt(nn::GPTOptions(o).checkpoint_blocks(checkpointed));
+    const NoGrad no_grad;
+    gpt.h[1].named_parameters()[0].second.fill_(frozen_scale);
+    return nn::diagnose(gpt, [&] { return gpt.loss(ids, targets); });
+  };
+  const nn::Diagnosis plain = of_gpt(false, 1), checkpointed = of_gpt(true, 1);
+  CHECK(checkpointed.healthy());
+  CHECK(checkpointed.str() == plain.str());
+  const nn::Diagnosis broken = of_gpt(true, 0);
+  CHECK_FALSE(broken.healthy());
+  CHECK(broken.str() == of_gpt(false, 0).str());
+
+  struct Hidden final : nn::UnaryLayer {
+    Tensor inside(const Tensor& x) const { return behind->forward(listed(x)) * scale; }
+    Tensor forward(const Tensor& x) const override {
+      return checkpoint([this](const Tensor& z) { return inside(z); },
+                        checkpoint([this](const Tensor& z) { return first(z); }, x));
+    }
+    FIT_FIELDS_ONLY(first, listed)
+    nn::Linear first{2, 2}, listed{2, 2};
+    std::unique_ptr<nn::Linear> behind = std::make_unique<nn::Linear>(2, 1, false);
+    Tensor scale = ones({1}).requires_grad_();
+  } net;
+  const nn::Diagnosis d = nn::diagnose(net, [&] { return sum(square(net(ones({4, 2})))); });
+  INFO(d);
+  REQUIRE(d.findings.size() == 2);
+  CHECK_THAT(d.findings[0].text, Contains("A leaf of shape [1, 2] that linear in Hidden reads gets a gradient"));
+  CHECK_THAT(d.findings[1].text, Contains("A leaf of shape [1] that mul in Hidden reads gets a gradient"));
+}
+
 }  // namespace fit::test::diagnose_test

@@ -1,7 +1,16 @@
+#include "fit/checkpoint.hpp"
+#include "fit/dist.hpp"
+#include "fit/lbfgs.hpp"
+#include "fit/lookup.hpp"
+#include "fit/muon.hpp"
 #include "fit/nn/linear.hpp"
+#include "fit/nn/quantize.hpp"
+#include "fit/nn/weights.hpp"
 #include "fit/ops.hpp"
 #include "fit/optim.hpp"
+#include "fit/safetensors.hpp"
 #include "support/catch.hpp"
+#include "support/files.hpp"
 #include "support/tensors.hpp"
 
 namespace fit::test::exponential_moving_average_test {
@@ -33,6 +42,82 @@ TEST_CASE("the moving average follows the weights, and takes their places for a 
   CHECK(same_bits(layer.weight.detach(), weight));
   CHECK(layer.weight.requires_grad());
   CHECK_NOTHROW(average.update());
+}
+
+TEST_CASE("what the end of apply() would undo is refused, and an export is written") {
+  manual_seed(4);
+  const Directory d;
+  nn::Linear layer(4, 2);
+  const StateDict first = layer.clone()->state_dict();
+  const auto adam = optim::AdamWOptions().lr(0.1);
+  optim::AdamW optimizer(layer.named_parameters(), adam);
+  optim::Muon muon(optim::Parameters{layer.weight}, optim::MuonOptions());
+  optim::LBFGS lbfgs(layer.named_parameters(), {});
+  const auto loss = [&] { return sum(square(layer(ones({3, 4})))); };
+  optim::ExponentialMovingAverage average(layer.named_parameters(), 0.5);
+  Checkpoint checkpoint;
+  checkpoint.add("model", layer).add("optimizer", optimizer).add("average", average);
+  loss().backward();
+  optimizer.step();
+  average.update();
+  checkpoint.save(d.file("saved"));
+  const std::string saved = get(d.file("saved"));
+  const Tensor weight = layer.weight.detach().clone();
+  const std::string holds = "holds its average (ExponentialMovingAverage::apply()): the end of that scope ";
+  {
+    const auto scope = average.apply();
+    const StateDict before = layer.clone()->state_dict();
+    CHECK_FALSE(equal(layer.weight.detach(), weight));
+    const auto refused = [&](const auto& f, const std::string& text) {
+      CHECK_THROWS_WITH(f(), Contains(text) && Contains("; end the scope first"));
+    };
+    refused([&] { checkpoint.save(d.file("saved")); }, "[Checkpoint] the parameter model.weight " + holds + "restores");
+    refused([&] { checkpoint.load(d.file("saved")); },
+            "[load_state_dict] the parameter weight " + holds + "would undo");
+    refused([&] { layer.load_state_dict(first); }, "[load_state_dict] the parameter weight " + holds);
+    refused([&] { nn::load_weights(layer, first); }, "[load_weights] the parameter weight " + holds);
+    refused([&] { nn::load_fitting_weights(layer, first); }, "[load_fitting_weights] the parameter weight " + holds);
+    refused([&] { optimizer.step(); }, "[AdamW] the parameter weight " + holds + "would undo the step");
+    refused([&] { optimizer.step(layer.bias); }, "[AdamW] the parameter bias " + holds);
+    refused([&] { muon.step(); }, "[Muon] the parameter 0 " + holds);
+    refused([&] { lbfgs.step([&] { return loss(); }); },
+            "[LBFGS] the parameter weight " + holds + "would undo the step");
+    refused([&] { optimizer.shard(dist::world()); }, "[AdamW] the parameter weight " + holds + "would undo");
+    refused([&] { nn::quantize_(layer); }, "[quantize_] the parameter weight " + holds);
+    CHECK_THROWS_WITH(average.load_state_dict(average.state_dict()), Contains("load_state_dict() while the averages"));
+    for (const auto& [name, x] : before) CHECK(same_bits(at(layer.state_dict(), name).detach(), x.detach()));
+    nn::save_weights(d.file("averages"), layer);
+    // Others are free: a clone, another model, a frozen optimiser's other parameters.
+    auto other = layer.clone();
+    optim::SGD sgd(other->named_parameters(), 0.1);
+    sum(square(static_cast<nn::Linear&>(*other)(ones({3, 4})))).backward();
+    sgd.step();
+    other->load_state_dict(first);
+  }
+  CHECK(get(d.file("saved")) == saved);
+  CHECK(same_bits(layer.weight.detach(), weight));
+  CHECK(same_bits(at(load_safetensors(d.file("averages")).tensors, "weight"), at(average.state_dict(), "weight")));
+  optimizer.step();  // the scope has ended
+  CHECK_FALSE(equal(layer.weight.detach(), weight));
+  checkpoint.load(d.file("saved"));
+  CHECK(same_bits(layer.weight.detach(), weight));
+  layer.load_state_dict(first);
+  checkpoint.save(d.file("saved"));
+}
+
+TEST_CASE("two averages may be applied one in the other: the model is lent until the outer scope ends") {
+  nn::Linear layer(2, 2);
+  const StateDict state = layer.clone()->state_dict();
+  optim::ExponentialMovingAverage outer(layer.named_parameters()), inner(layer.named_parameters());
+  {
+    const auto scope = outer.apply();
+    {
+      const auto nested = inner.apply();
+      CHECK_THROWS_WITH(layer.load_state_dict(state), Contains("holds its average"));
+    }
+    CHECK_THROWS_WITH(layer.load_state_dict(state), Contains("holds its average"));
+  }
+  layer.load_state_dict(state);
 }
 
 TEST_CASE("an average with decay 0 is the weight, however far away it was") {

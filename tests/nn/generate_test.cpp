@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 
 #include "fit/nn/gpt.hpp"
@@ -73,6 +74,43 @@ TEST_CASE("top k and top p leave the likeliest", "[generate]") {
   CHECK(shares(logits, o).size() == 1);
   o.top_p(0.5).top_k(3);  // of these three, 4/9 and 3/9 make a half
   CHECK(shares(logits, o).size() == 2);
+}
+
+TEST_CASE("top p keeps the fewest tokens that reach it, also where their sum is exactly p", "[generate]") {
+  CHECK(nn::sample_token(log(tensor({.3, .1, .1, .5})), {}, nn::SamplingOptions().top_p(0.8), 0.999999) == 0);
+  // Every way to divide 1 into parts of 1 / whole, of at least that: by counts, so the sums are exact.
+  for (const int whole : {4, 8, 10, 12, 16}) {
+    std::vector<std::vector<int>> all;
+    std::vector<int> parts;
+    const std::function<void(int, int)> divide = [&](int left, int largest) {
+      if (left == 0) return all.push_back(parts);
+      for (int part = std::min(left, largest); part > 0; --part) {
+        parts.push_back(part);
+        divide(left - part, part);
+        parts.pop_back();
+      }
+    };
+    divide(whole, whole);
+    for (const std::vector<int>& counts : all)
+      for (const DType dtype : {float32, float64})
+        for (const double temperature : {1., 0.7}) {
+          const Tensor probabilities = tensor(std::vector<double>(counts.begin(), counts.end())).to(dtype) / whole;
+          const Tensor logits = log(probabilities) * temperature;
+          for (int twice = 1; twice < 2 * whole; ++twice) {  // also between the sums
+            const auto o = nn::SamplingOptions().top_p(twice / (2. * whole)).temperature(temperature);
+            int kept = 0, sum = 0;
+            while (2 * sum < twice) sum += counts[static_cast<std::size_t>(kept++)];
+            INFO(probabilities << o.top_p());
+            REQUIRE(nn::sample_token(logits, {}, o, 0.9999999) == kept - 1);
+          }
+        }
+  }
+  // A sum that is below p by more than rounding does not reach it.
+  const Tensor logits = log(tensor({.3, .1, .1, .5}));
+  CHECK(nn::sample_token(logits, {}, nn::SamplingOptions().top_p(0.8 + 1e-5), 0.999999) == 1);
+  CHECK(nn::sample_token(logits.to(float64), {}, nn::SamplingOptions().top_p(0.8 + 1e-6), 0.999999) == 1);
+  CHECK(nn::sample_token(zeros({1000}), {}, nn::SamplingOptions().top_p(0.25), 0.99999) == 249);
+  CHECK(nn::sample_token(full({1000}, 3e8), {}, nn::SamplingOptions().top_p(0.25), 0.99999) == 249);
 }
 
 TEST_CASE("what was said is penalised once, whatever its sign", "[generate]") {

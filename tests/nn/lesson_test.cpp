@@ -462,7 +462,7 @@ TEST_CASE("an error on its way through a page that can't be written any more is 
     CHECK_THROWS_AS(lesson.write(), FileError);
   }
   std::cerr.rdbuf(before);
-  CHECK_THAT(said.str(), Contains("[Lesson] cannot write"));
+  CHECK_THAT(said.str(), Contains("[Lesson] " + folder.file("sub/page.html") + " can't be written"));
 }
 
 }  // namespace fit::test::lesson_test

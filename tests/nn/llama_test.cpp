@@ -103,4 +103,41 @@ TEST_CASE("scaled rotary positions have Hugging Face's angles", "[golden]") {
   check("llama3", nn::RotaryTableOptions().scaling(nn::RotaryScaling::llama3).factor(8).original_length(64));
 }
 
+TEST_CASE("yarn has the lengths and the pairs of Hugging Face's options", "[weights]") {
+  // transformers.modeling_rope_utils._compute_yarn_parameters, in plain formulas. Pairs of one turn, of a DeepSeek-V3:
+  // rope_theta 10000, 64 features, factor 40, 4096 positions.
+  const auto yarn = nn::RotaryTableOptions().scaling(nn::RotaryScaling::yarn).original_length(4096).factor(40);
+  const auto lengths = [](const nn::RotaryTableOptions& o) {
+    const Tensor table = nn::rotary_table(3, 64, o), length = sqrt(sum(square(table), -1));
+    CHECK(max(length).item() == Approx(min(length).item()).epsilon(1e-14));
+    return length[{2, 5}].item();
+  };
+  const auto o = [&] { return nn::RotaryTableOptions(yarn); };
+  CHECK(lengths(o()) == Approx(1.3688879454113936).epsilon(1e-14));  // 0.1 ln 40 + 1
+  CHECK(lengths(o().attention_factor(1.25)) == Approx(1.25).epsilon(1e-14));
+  CHECK(lengths(o().mscale(1).mscale_all_dim(1)) == Approx(1).epsilon(1e-14));
+  // (0.0707 ln 40 + 1) / (0.1 ln 40 + 1)
+  CHECK(lengths(o().mscale(0.707).mscale_all_dim(1)) == Approx(0.9210423553163399).epsilon(1e-14));
+  CHECK(lengths(o().mscale(0.707).mscale_all_dim(1).attention_factor(2)) == Approx(2).epsilon(1e-14));
+  CHECK(lengths(o().factor(0.5)) == Approx(1).epsilon(1e-14));
+  CHECK(lengths(o().factor(0.5).mscale(0.3).mscale_all_dim(2)) == Approx(1).epsilon(1e-14));
+
+  // The angles of pair 15 of 32: the ramp goes from pair 10 to pair 23 (10.47 and 22.51 without truncate).
+  const auto angle = [](const nn::RotaryTableOptions& options) {
+    const Tensor table = nn::rotary_table(2, 64, options);
+    return std::atan2(table[{1, 15, 1}].item(), table[{1, 15, 0}].item());
+  };
+  const double plain = std::pow(10000., -30 / 64.), pairs = 64 / (2 * std::log(10000.));
+  const double low = pairs * std::log(4096 / (32 * 2 * std::acos(-1.))),
+               high = pairs * std::log(4096 / (2 * std::acos(-1.)));
+  CHECK(std::floor(low) == 10);
+  CHECK(std::ceil(high) == 23);
+  const auto ramp = [&](double from, double to) {
+    const double slowed = (15 - from) / (to - from);
+    return plain / 40 * slowed + plain * (1 - slowed);
+  };
+  CHECK(angle(yarn) == Approx(ramp(10, 23)).epsilon(1e-12));
+  CHECK(angle(o().truncate(false)) == Approx(ramp(low, high)).epsilon(1e-12));
+}
+
 }  // namespace fit::test::llama_test

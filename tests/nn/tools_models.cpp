@@ -115,9 +115,9 @@ std::vector<ToolRow> model_rows() {
           .refuses({"int8"}, not_computed),
       ToolRow("nn/weights.hpp", "save_weights under gpt2_names()",
               [](ToolSubject& s) {
-                nn::save_weights(s.folder.file("w"), s.model, nn::gpt2_names());
+                nn::save_weights(s.folder.file("w"), s.model, nn::gpt2_names(s.model));
                 nn::GPT other = s.twin();
-                nn::load_weights(other, s.folder.file("w"), nn::gpt2_names());
+                nn::load_weights(other, s.folder.file("w"), nn::gpt2_names(other));
                 CHECK(same_state(other.state_dict(), s.model.state_dict()));
               })
           .refuses({"int8", "LoRA", "LoRA on bfloat16"}, "which the names of the map can't say"),

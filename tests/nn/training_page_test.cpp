@@ -93,7 +93,7 @@ TEST_CASE("training page: what is added is in the file beside the page") {
   // the page of a training that has ended holds its numbers
   const std::string html = test::get(folder.file("training.html"));
   CHECK_THAT(html, Contains("\"y\":[2.5,1.5]") && Contains("Names \\u003c/script> & more"));
-  CHECK_FALSE(std::filesystem::exists(folder.file("training.js.new")));
+  CHECK_FALSE(std::filesystem::exists(folder.file("training.js.tmp-0")));
 }
 
 TEST_CASE("training page: a long training is thinned out, and its extremes are kept") {
@@ -171,8 +171,8 @@ TEST_CASE("training page: what can't be is an error, a disk that is full is told
     page.add({{"step", 2}, {"loss", 1}});
   }
   std::cerr.rdbuf(before);
-  CHECK_THAT(said.str(), Contains("[plot::TrainingPage] cannot write"));
-  CHECK(said.str().find("cannot write") == said.str().rfind("cannot write"));
+  CHECK_THAT(said.str(), Contains("[plot::TrainingPage] " + folder.file("sub/training.js") + " can't be written"));
+  CHECK(said.str().find("can't be written") == said.str().rfind("can't be written"));
 }
 
 TEST_CASE("training page: the loss as a picture") {

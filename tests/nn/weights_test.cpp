@@ -170,19 +170,19 @@ TEST_CASE("GPT-2, nanoGPT and BERT by their names", "[golden][weights]") {
     }
     return weights;
   };
-  check_model("gpt2", gpt, nn::gpt2_names(), [&](const In& in) {
+  check_model("gpt2", gpt, nn::gpt2_names(gpt), [&](const In& in) {
     return Result{gpt(in("ids")), attention_of(gpt, in("ids"))};
   });
 
   nn::GPTOptions o = small_gpt();
   o.activation(nn::Activation::gelu);
   nn::GPT nano(o);
-  check_model("nanogpt", nano, nn::nanogpt_names(), [&](const In& in) {
+  check_model("nanogpt", nano, nn::nanogpt_names(nano), [&](const In& in) {
     return Result{nano(in("ids")), attention_of(nano, in("ids"))};
   });
 
   nn::BERT bert(small_bert());
-  check_model("bert", bert, nn::bert_names(), [&](const In& in) {
+  check_model("bert", bert, nn::bert_names(bert), [&](const In& in) {
     nn::TransformerWeights w;
     const Tensor y = bert.forward(in("ids"), padding, in("segments"), &w);
     return Result{y, w.self};
@@ -195,18 +195,87 @@ TEST_CASE("names with and without what wrappers put before them", "[weights]") {
   for (const auto& [name, tensor] : under(all_cases(), "gpt2/state/"))
     bare.emplace_back(name.substr(std::string("transformer.").size()), tensor);
   bare.emplace_back("h.0.attn.bias", ones({1, 1, 8, 8}));  // as in the first files of GPT-2
-  nn::load_weights(gpt, bare, nn::gpt2_names());
+  nn::load_weights(gpt, bare, nn::gpt2_names(gpt));
   CHECK(max_difference(gpt.layer<nn::Linear>("h.1.mlp.fc").weight, at(bare, "h.1.mlp.c_fc.weight").transpose()) < 1e-6);
 
   for (const auto& [name, tensor] : under(all_cases(), "nanogpt/state/"))
     compiled.emplace_back("_orig_mod." + name, tensor);
-  nn::load_weights(gpt, compiled, nn::nanogpt_names());
-  CHECK(contains(nn::to_theirs(gpt.state_dict(), nn::nanogpt_names()), "transformer.h.0.attn.c_attn.weight"));
+  nn::GPT nano(small_gpt().activation(nn::Activation::gelu));
+  nn::load_weights(nano, compiled, nn::nanogpt_names(nano));
+  CHECK(contains(nn::to_theirs(nano.state_dict(), nn::nanogpt_names(nano)), "transformer.h.0.attn.c_attn.weight"));
 
   nn::BERT bert(small_bert());
   StateDict headed = {{"cls.predictions.bias", ones({11})}, {"bert.embeddings.position_ids", ones({1, 6}, int64)}};
   for (const auto& [name, tensor] : under(all_cases(), "bert/state/")) headed.emplace_back("bert." + name, tensor);
-  nn::load_weights(bert, headed, nn::bert_names());
+  nn::load_weights(bert, headed, nn::bert_names(bert));
+}
+
+TEST_CASE("options that the other library's models lack are refused by name", "[weights]") {
+  const auto llama = nn::GPTOptions(small_gpt())
+                         .positions(nn::Positions::rotary)
+                         .norm(nn::Norm::rms)
+                         .activation(nn::Activation::swiglu)
+                         .bias(false);
+  const auto nano = nn::GPTOptions(small_gpt()).activation(nn::Activation::gelu);
+  const auto of_gpt = [](nn::NameMap (*names)(const nn::GPT&), const nn::GPTOptions& o, const std::string& text) {
+    CHECK_THROWS_WITH(names(nn::GPT(o)), Catch::Matchers::Equals(text + "; make the model with it"));
+  };
+  using nn::GPTOptions;
+  nn::llama_names(nn::GPT(llama));
+  // As Mistral, Qwen 2 and Qwen 3, and with the caps of Gemma 2.
+  nn::llama_names(nn::GPT(GPTOptions(llama).window(4).qkv_bias(true).qk_norm(true).logit_cap(30).num_kv_heads(1)));
+  const std::string of_llama = "[llama_names] ";
+  for (const auto& [o, text] : std::vector<std::pair<GPTOptions, std::string>>{
+           {GPTOptions(llama).rotary_layout(RotaryLayout::interleaved),
+            "rotary_layout differs: Llama's weights need RotaryLayout::half_split"},
+           {GPTOptions(llama).rotary(nn::RotaryTableOptions().features(2)),
+            "rotary.features differs: Llama's weights need all features of a head, 0"},
+           {GPTOptions(llama).positions(nn::Positions::alibi),
+            "positions differs: Llama's weights need Positions::rotary"},
+           {GPTOptions(llama).norm(nn::Norm::layer), "norm differs: Llama's weights need Norm::rms"},
+           {GPTOptions(llama).norm_place(nn::NormPlace::both),
+            "norm_place differs: Llama's weights need NormPlace::before"},
+           {GPTOptions(llama).activation(nn::Activation::gelu),
+            "activation differs: Llama's weights need Activation::swiglu"},
+           {GPTOptions(llama).head_gates(true), "head_gates differs: Llama's weights need no gates of heads"},
+           {GPTOptions(llama).value_embeddings(true),
+            "value_embeddings differs: Llama's weights need no embeddings of values"}})
+    of_gpt(nn::llama_names, o, of_llama + text);
+  for (const auto& [o, text] : std::vector<std::pair<GPTOptions, std::string>>{
+           {GPTOptions(nano).positions(nn::Positions::rotary), "positions differs: # need Positions::learned"},
+           {GPTOptions(nano).norm(nn::Norm::rms), "norm differs: # need Norm::layer"},
+           {GPTOptions(nano).norm_place(nn::NormPlace::after), "norm_place differs: # need NormPlace::before"},
+           {GPTOptions(nano).num_kv_heads(1), "num_kv_heads differs: # need as many heads of keys as of queries"},
+           {GPTOptions(nano).head_size(8), "head_size differs: # need d_model / num_heads"},
+           {GPTOptions(nano).qkv_bias(false), "qkv_bias differs: # need the value of bias"},
+           {GPTOptions(nano).activation(nn::Activation::geglu), "activation differs: # need one without a gate"},
+           {GPTOptions(nano).qk_norm(true), "qk_norm differs: # need no norms of queries and keys"},
+           {GPTOptions(nano).window(3), "window differs: # need all keys, 0"},
+           {GPTOptions(nano).windows({3, 0}), "window differs: # need all keys, 0"},
+           {GPTOptions(nano).logit_cap(30), "logit_cap differs: # need none, 0"},
+           {GPTOptions(nano).attention_logit_cap(30), "attention_logit_cap differs: # need none, 0"},
+           {GPTOptions(nano).head_gates(true), "head_gates differs: # need no gates of heads"},
+           {GPTOptions(nano).value_embeddings(true), "value_embeddings differs: # need no embeddings of values"}}) {
+    const auto with = [&, &text = text](const std::string& models) {
+      std::string said = text;
+      return said.replace(said.find('#'), 1, models);
+    };
+    of_gpt(nn::gpt2_names, o, "[gpt2_names] " + with("GPT-2's weights"));
+    of_gpt(nn::nanogpt_names, o, "[nanogpt_names] " + with("nanoGPT's weights"));
+  }
+  of_gpt(nn::gpt2_names, GPTOptions(nano).bias(false), "[gpt2_names] bias differs: GPT-2's weights need biases, true");
+  nn::nanogpt_names(nn::GPT(GPTOptions(nano).bias(false)));
+  of_gpt(nn::nanogpt_names, small_gpt(), "[nanogpt_names] activation differs: nanoGPT's weights need Activation::gelu");
+  of_gpt(nn::nanogpt_names, GPTOptions(nano).norm_eps(1e-6),
+         "[nanogpt_names] norm_eps differs: nanoGPT's weights need 1e-5");
+  for (const auto& [o, option] : std::vector<std::pair<nn::BERTOptions, std::string>>{
+           {nn::BERTOptions(small_bert()).norm_first(true), "norm_first"},
+           {nn::BERTOptions(small_bert()).final_norm(true), "final_norm"},
+           {nn::BERTOptions(small_bert()).bias(false), "bias"},
+           {nn::BERTOptions(small_bert()).num_kv_heads(1), "num_kv_heads"},
+           {nn::BERTOptions(small_bert()).activation(nn::Activation::swiglu), "activation"}})
+    CHECK_THROWS_WITH(nn::bert_names(nn::BERT(o)),
+                      Contains("[bert_names] " + option + " differs: BERT's weights need"));
 }
 
 TEST_CASE("each step of a map, both ways", "[weights]") {
@@ -314,7 +383,7 @@ TEST_CASE("of tied parameters one is enough, and both must be equal", "[weights]
   nn::GPTOptions untied = small_gpt();
   untied.tie_weights(false);
   nn::GPT other(untied);
-  CHECK_THROWS_WITH(nn::load_weights(other, under(all_cases(), "gpt2/state/"), nn::gpt2_names()),
+  CHECK_THROWS_WITH(nn::load_weights(other, under(all_cases(), "gpt2/state/"), nn::gpt2_names(other)),
                     Contains("missing: head.weight"));
 }
 
@@ -331,16 +400,16 @@ TEST_CASE("int8 and parametrised weights are not saved under others' names, whic
   {
     nn::GPT gpt(o);
     nn::add_lora(gpt);
-    refused(gpt, nn::gpt2_names(),
+    refused(gpt, nn::gpt2_names(gpt),
             "h.0.attn.qkv.weight is parametrised, which the names of the map can't say: merge_lora()");
     nn::merge_lora(gpt);
-    nn::save_weights(d.file("merged"), gpt, nn::gpt2_names());
+    nn::save_weights(d.file("merged"), gpt, nn::gpt2_names(gpt));
     CHECK(at(load_safetensors(d.file("merged")).tensors, "transformer.h.0.attn.c_attn.weight").shape() == Shape{8, 24});
   }
   {
     nn::GPT gpt(o), same(o);
     nn::quantize_(gpt), nn::quantize_(same);
-    refused(gpt, nn::gpt2_names(),
+    refused(gpt, nn::gpt2_names(gpt),
             "wte.weight is int8, which the names of the map can't say: remove_parametrization()");
     nn::save_weights(d.file("int8"), gpt);  // under their own names they are
     nn::load_weights(same, d.file("int8"));

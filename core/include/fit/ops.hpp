@@ -171,10 +171,9 @@ Tensor sum(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});   ///< b
 Tensor mean(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});  ///< floating; NaN for an empty range
 /// sum((x - mean)^2) / (n - correction), in two passes; NaN where n <= correction. Floating.
 Tensor var(const Tensor& x, const Axes& axes = {}, Correction correction = Correction{1}, KeepDims keep = {});
-Tensor std(const Tensor& x, const Axes& axes = {}, Correction correction = Correction{1},
-           KeepDims keep = {});  ///< gradient 0 at 0
-/// Same as std(), for code with `using namespace fit`: there the name std also means the namespace.
-Tensor stddev(const Tensor& x, const Axes& axes = {}, Correction correction = Correction{1}, KeepDims keep = {});
+/// The square root of var(), with gradient 0 at 0. After `using namespace fit`, std(x) is ambiguous beside the
+/// namespace std: write x.std() or fit::std(x).
+Tensor std(const Tensor& x, const Axes& axes = {}, Correction correction = Correction{1}, KeepDims keep = {});
 Tensor prod(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});  ///< the gradient is correct with zeros, too
 /// Maximum and minimum. Over one axis, the gradient goes to the first such element (argmax). Over all or several axes,
 /// equal elements share it. NaN wins, and all NaN count as equal. Throws Error for an empty range.

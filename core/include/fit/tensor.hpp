@@ -339,7 +339,6 @@ class Tensor {
   Tensor sum(const Axes& axes = {}, KeepDims keep = {}) const;
   Tensor mean(const Axes& axes = {}, KeepDims keep = {}) const;
   Tensor var(const Axes& axes = {}, Correction correction = Correction{1}, KeepDims keep = {}) const;
-  Tensor stddev(const Axes& axes = {}, Correction correction = Correction{1}, KeepDims keep = {}) const;
   Tensor std(const Axes& axes = {}, Correction correction = Correction{1}, KeepDims keep = {}) const;
   Tensor prod(const Axes& axes = {}, KeepDims keep = {}) const;
   Tensor max(const Axes& axes = {}, KeepDims keep = {}) const;

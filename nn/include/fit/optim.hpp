@@ -483,7 +483,9 @@ class ExponentialMovingAverage {
   /// Updates the averages. Throws Error while they are applied: each would be averaged with itself.
   void update();
 
-  /// Gives the parameters the values of the averages during its lifetime. The destructor restores the weights.
+  /// Gives the parameters the values of the averages during its lifetime. The destructor restores the weights. Until
+  /// then, what would be lost throws an Error: Checkpoint::save(), load_state_dict(), load_weights(), an optimiser's
+  /// step() and shard(), and quantize_(). nn::save_weights() writes the averages, and clone() makes a model of them.
   class Applied {
    public:
     explicit Applied(ExponentialMovingAverage& average);
@@ -501,6 +503,7 @@ class ExponentialMovingAverage {
   /// The averages under the parameters' names, as live handles.
   StateDict state_dict() const;
   /// Loads the averages. Throws one Error that lists every name that does not fit, and then changes nothing.
+  /// Throws Error while they are applied.
   void load_state_dict(const StateDict& state);
 
  private:

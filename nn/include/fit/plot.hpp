@@ -10,16 +10,16 @@
 #include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
 
-/// Figures of attention and of training: SVG and PNG files for any browser, and heat maps in the terminal.
+/// Figures of attention and of training: SVG files for any browser, and heat maps in the terminal.
 ///
 ///     const auto look = plot::Options().title("Self-attention").x(words).y(words).xlabel("Key").ylabel("Query");
 ///     plot::heatmap(weights[0], look).save("out/attention.svg");
-///     plot::histogram(model.named_parameters()).save("out/parameters.png");
+///     plot::histogram(model.named_parameters()).save("out/parameters.svg");
 ///     plot::print_heatmap(std::cout, weights[0], look);
 ///
 /// The origin is top left. Queries go down, keys go right. The same input gives the same bytes. A file is
-/// self-contained: it needs no script, font or network. Labels are UTF-8. A PNG has Latin, Greek and Cyrillic letters,
-/// and shows boxes for others. Very long labels and titles are cut off with "…".
+/// self-contained: it needs no script, font or network. Labels are UTF-8. Very long labels and
+/// titles are cut off with "…".
 namespace fit::plot {
 
 /// viridis and blues run from low to high. rdbu (red, white, blue) diverges from 0 in its middle. On a dark background,
@@ -61,11 +61,8 @@ class Figure {
   const Drawing& drawing() const { return *drawing_; }
   /// The SVG document.
   std::string svg() const;
-  /// The bytes of a PNG of size (scale width, scale height). A scale of 2 is sharp on high-resolution screens and in
-  /// print. Throws Error for a scale that is not positive, and for more than 64 million pixels.
-  std::string png(double scale = 2) const;
-  /// Writes a .svg or .png file, by the end of the path, and creates missing folders. Throws FileError, which names the
-  /// path.
+  /// Writes a .svg file, and creates missing folders. Throws FileError, which names the path, also for another ending:
+  /// for .png it has the command that converts the SVG.
   void save(const std::string& path) const;
 
  private:

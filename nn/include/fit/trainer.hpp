@@ -123,7 +123,7 @@ struct TrainerOptions {
   /// The folder for last.safetensors, previous.safetensors (the last.safetensors before), best.safetensors,
   /// metrics.jsonl, loss.svg and training.html, a live page (fit/training_page.hpp). Empty: no files. At the first
   /// save, the checkpoint of another training becomes earlier.safetensors. If that training has more steps than this
-  /// one, an Error is thrown.
+  /// one, an Error is thrown. So is one if another training that runs, in any process, writes to the folder.
   FIT_OPTION(std::string, out);
   FIT_OPTION(std::string, title) = "Training";  ///< The title of training.html.
   FIT_OPTION(bool, resume) = false;             ///< Resumes from out/last.safetensors, if it exists.
@@ -235,11 +235,13 @@ class Trainer {
   /// Puts the model and all its sublayers in training, and trains up to options.steps. To keep a sublayer in
   /// evaluation, call its eval() in the loss. Ctrl-C saves, prints how to resume, and returns. An exception in the loop
   /// saves the state after the last complete step, and leaves run(); with several ranks, only if all throw it. Throws
-  /// Error for patience without a validation, and if the folder holds a longer training and resume is not set.
+  /// Error for patience without a validation, if the folder holds a longer training and resume is not set, and if
+  /// another training that runs writes to the folder: it names the process.
   TrainerResult run();
 
  private:
-  void begin();
+  std::shared_ptr<void> begin();
+  std::shared_ptr<void> hold_folder();
   void train(ProgressBar& bar, TrainerResult& result);
   double backward(const data::Batch& batch, bool last);
   double loss_before() const;

@@ -26,8 +26,9 @@ struct SamplingOptions {
   FIT_OPTION(double, temperature) = 1;
   /// Draws only from the k most likely tokens; 0: from all.
   FIT_OPTION(std::int64_t, top_k) = 0;
-  /// Draws only from the smallest set of most likely tokens whose probabilities sum to this (Holtzman et al. 2020). The
-  /// set has at least one token.
+  /// Draws only from the smallest set of most likely tokens whose probabilities sum to this or more (Holtzman et al.
+  /// 2020). A sum that falls short by no more than the rounding of the logits counts: 2^-23 (1 + log V), for float64
+  /// 2^-52 (1 + log V + V). The set has at least one token.
   FIT_OPTION(double, top_p) = 1;
 };
 

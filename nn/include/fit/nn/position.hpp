@@ -37,13 +37,21 @@ struct RotaryTableOptions {
   FIT_OPTION(std::optional<double>, beta_fast);
   /// For yarn and llama3: the angles of pairs with fewer turns are divided by the factor. llama3's low_freq_factor.
   FIT_OPTION(double, beta_slow) = 1;
+  /// For yarn: cos and sin are multiplied by this. If not given, by m(mscale) / m(mscale_all_dim), which are given
+  /// together, with m(s) = 0.1 s ln(factor) + 1; without them by m(1). m is 1 for a factor up to 1.
+  FIT_OPTION(std::optional<double>, attention_factor);
+  FIT_OPTION(std::optional<double>, mscale);          ///< For yarn: see attention_factor.
+  FIT_OPTION(std::optional<double>, mscale_all_dim);  ///< For yarn: see attention_factor.
+  /// For yarn: whether the first and the last pair between beta_fast and beta_slow turns are whole numbers.
+  FIT_OPTION(bool, truncate) = true;
 };
 
 /// The table for rotary(), [T, D/2, 2] float64: cos and sin of t / base^(2i / D) for pair i at position t. D is even.
 Tensor rotary_table(std::int64_t T, std::int64_t D, double base = 10000);
 /// The same with options. If only R < D features rotate, the first R/2 pairs have the angles for D = R, and the others
-/// have angle 0. For yarn, cos and sin are multiplied by 0.1 ln(factor) + 1. Between beta_slow and beta_fast turns, a
+/// have angle 0. For yarn, cos and sin are multiplied by attention_factor. Between beta_slow and beta_fast turns, a
 /// part of the angle is divided by the factor. It is linear in the pair's number (yarn), or in the turns (llama3).
+/// Throws Error for options out of range, and for one of mscale and mscale_all_dim without the other.
 Tensor rotary_table(std::int64_t T, std::int64_t D, const RotaryTableOptions& options);
 
 /// The slopes of attention with linear biases (Press et al. 2022), [H] float64, for AttentionOptions::alibi. If H is a

@@ -13,6 +13,7 @@
 ///     nn::save_weights("back.safetensors", encoder, nn::torch_names(encoder));     // and back
 namespace fit::nn {
 
+class BERT;
 class GPT;
 
 // ---- maps ---------------------------------------------------------------------------------------------------------
@@ -65,16 +66,17 @@ StateDict to_theirs(const StateDict& ours, const NameMap& map);
 /// LayerNorm, RMSNorm, custom layers) have the same names. Throws Error for options that PyTorch's layer lacks:
 /// num_kv_heads, swiglu.
 NameMap torch_names(const Layer& layer);
-/// Hugging Face's names of GPT-2, for nn::GPT with the default GPTOptions. The file may lack the prefix "transformer.",
-/// and the tied head.
-NameMap gpt2_names();
+/// Hugging Face's names of GPT-2, for nn::GPT with the default GPTOptions, other sizes and activations. The file may
+/// lack the prefix "transformer.", and the tied head. This map and those below throw Error for an option that the other
+/// library's models lack, and name it: the weights would have the same names, and other logits.
+NameMap gpt2_names(const GPT& gpt);
 /// Hugging Face's names of Llama, and of models with the same parts: Mistral, Qwen 2 and Qwen 3. docs/weights.md has
 /// the options of such a GPT.
 NameMap llama_names(const GPT& gpt);
 /// nanoGPT's names, for nn::GPT with Activation::gelu.
-NameMap nanogpt_names();
+NameMap nanogpt_names(const GPT& gpt);
 /// Hugging Face's names of BERT, for nn::BERT. Drops the layers after the encoder (pooler, heads).
-NameMap bert_names();
+NameMap bert_names(const BERT& bert);
 
 // ---- loading and saving -------------------------------------------------------------------------------------------
 
