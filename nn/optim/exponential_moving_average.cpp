@@ -1,6 +1,9 @@
 #include "common/load.hpp"
+#include "fit/graph.hpp"
+#include "fit/optim.hpp"
 #include "optim/fused_step.hpp"
 #include "optim/named.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::optim {
 namespace {

@@ -14,9 +14,6 @@ inline std::string name_or_number(const std::string& name, std::size_t number) {
 /// passes, because no optimiser changes it.
 void check_trainable(const char* op, const std::string& name, const Tensor& parameter);
 
-/// Throws Muon's Error for a parameter that is no matrix.
-void check_matrix(const std::string& name, const Tensor& parameter);
-
 /// Whether a StepInBackward updates this parameter.
 bool steps_in_backward(const Tensor& parameter);
 
