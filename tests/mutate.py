@@ -67,7 +67,7 @@ AREAS = [  # in this order they are run
     ("attention, its kernels", r"core/attention/(kernel|visibility)/"),
     ("attention, its ops and masks", r"core/(linear_)?attention/"),
     ("products", r"core/matmul|core/ops/(matmul|int8|linalg|einsum)"),
-    ("optimisers, schedules", r"nn/optim|core/kernels/optim"),
+    ("optimisers, schedules", r"nn/(include/fit/)?optim|core/kernels/sum_of_squares"),
     ("losses", r"nn/loss|core/ops/cross_entropy"),
     ("adjoints", r"core/ops/"),
     ("readers, writers", r"core/io"),

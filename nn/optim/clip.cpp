@@ -5,9 +5,11 @@
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
 #include "fit/optim.hpp"
+#include "kernels/sum_of_squares.hpp"
 #include "optim/fused_step.hpp"
 #include "optim/grad_norm.hpp"
 #include "optim/named.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::optim {
 namespace {

@@ -1,7 +1,10 @@
 #include "common/lent.hpp"
 #include "common/load.hpp"
+#include "fit/graph.hpp"
+#include "fit/optim.hpp"
 #include "optim/fused_step.hpp"
 #include "optim/named.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::optim {
 namespace {

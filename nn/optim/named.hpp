@@ -19,9 +19,6 @@ void check_once(const char* op, const std::string& name, const Tensor& parameter
 /// passes, because no optimiser changes it.
 void check_trainable(const char* op, const std::string& name, const Tensor& parameter);
 
-/// Throws Muon's Error for a parameter that is no matrix.
-void check_matrix(const std::string& name, const Tensor& parameter);
-
 /// Whether a StepInBackward updates this parameter.
 bool steps_in_backward(const Tensor& parameter);
 

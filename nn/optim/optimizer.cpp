@@ -1,3 +1,5 @@
+#include "fit/optim/optimizer.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -10,7 +12,6 @@
 #include "common/rollback.hpp"
 #include "dist/launched.hpp"
 #include "fit/ops.hpp"
-#include "fit/optim.hpp"
 #include "optim/grad_norm.hpp"
 #include "optim/named.hpp"
 #include "tensor/check.hpp"
@@ -138,6 +139,14 @@ void Optimizer::step(const Tensor& parameter) {
   step();
 }
 
+double Optimizer::initial_lr(std::size_t group) const {
+  return group < initial_lrs_.size() ? initial_lrs_[group] : lr(group);
+}
+
+void Optimizer::keep_initial_lrs() {
+  for (std::size_t group = initial_lrs_.size(); group < groups(); ++group) initial_lrs_.push_back(lr(group));
+}
+
 bool Optimizer::has_stepped() const {
   return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.steps > 0; });
 }
@@ -147,23 +156,19 @@ bool Optimizer::needs(const Slot& slot, const StateSpec& spec, int k) const {
   return (spec.mask >> k & 1) != 0 && state_shape(slot.parameter, k).has_value();
 }
 
-// The states that the slot needs and does not have; the others are undefined.
-std::array<Tensor, StateSpec::max_states> Optimizer::missing_states(const Slot& slot, const StateSpec& spec) const {
-  std::array<Tensor, StateSpec::max_states> states;
-  for (int k = 0; k < StateSpec::max_states; ++k)
-    if (needs(slot, spec, k) && !slot.state[k].defined())
-      states[static_cast<std::size_t>(k)] =
-          zeros(world_ ? Shape{part_of(slot).size} : *state_shape(slot.parameter, k), slot.parameter.dtype());
-  return states;
+// Creates the states that the slot needs and does not have.
+void Optimizer::create_states(Slot& slot, const StateSpec& spec) const {
+  slot.created = 0;
+  for (int k = 0; k < StateSpec::max_states; ++k) {
+    if (!needs(slot, spec, k) || slot.state[k].defined()) continue;
+    slot.state[k] = zeros(world_ ? Shape{part_of(slot).size} : *state_shape(slot.parameter, k), slot.parameter.dtype());
+    slot.created |= 1u << k;
+  }
 }
 
 void Optimizer::create_states() {
-  for (Slot& slot : slots_) {
-    if (!slot.parameter.requires_grad() || slot.steps > 0) continue;
-    auto states = missing_states(slot, state_spec(option_list(slot.group)));
-    for (std::size_t k = 0; k < states.size(); ++k)
-      if (states[k].defined()) slot.state[k] = std::move(states[k]);
-  }
+  for (Slot& slot : slots_)
+    if (slot.parameter.requires_grad() && slot.steps == 0) create_states(slot, state_spec(slot.group));
 }
 
 // Checks everything before any parameter takes its step.
@@ -201,51 +206,29 @@ void warn_without_gradient(const char* op, const Slots& slots) {
 
 }  // namespace
 
-void Optimizer::each_with_gradient(const void* f, void (*call)(const void* f, Slot& slot)) {
+std::vector<Optimizer::Slot*> Optimizer::begin_step() {
   std::vector<StateSpec> specs;
-  for (std::size_t group = 0; group < groups(); ++group) specs.push_back(state_spec(option_list(group)));
+  for (std::size_t group = 0; group < groups(); ++group) specs.push_back(state_spec(group));
   for (const Slot& slot : slots_) check_step(slot, specs[slot.group]);
   dist::warn_if_apart();
   warn_without_gradient(op_, slots_);
-  struct Ready {
-    Slot& slot;
-    std::array<Tensor, StateSpec::max_states> state;  // those that this step needs for the first time
-  };
-  std::vector<Ready> all;
-  all.reserve(slots_.size());
+  std::vector<Slot*> begun;
+  begun.reserve(slots_.size());
+  const Rollback undo([&]() noexcept { undo_step(begun); });
   for (Slot& slot : slots_) {
-    if (takes_step(slot)) all.push_back({slot, missing_states(slot, specs[slot.group])});
-  }
-  for (auto& [slot, state] : all) {
-    slot.is_new = slot.steps == 0;
-    for (std::size_t k = 0; k < state.size(); ++k)
-      if (state[k].defined()) {
-        slot.state[k] = std::move(state[k]);
-        slot.is_new = true;
-      }
+    if (!takes_step(slot)) continue;
+    begun.push_back(&slot);
     ++slot.steps;
-    call(f, slot);
+    create_states(slot, specs[slot.group]);
   }
+  return begun;
 }
 
-void Optimizer::each_change(const std::function<void(Slot&, std::vector<Change>&)>& f) {
-  std::vector<Slot*> begun;
-  std::vector<Change> changes;
-  begun.reserve(parameter_count());
-  const Rollback undo([&]() noexcept {
-    for (Slot* slot : begun) {
-      --slot->steps;
-      if (!slot->is_new) continue;
-      for (Tensor& state : slot->state) state = Tensor();
-    }
-  });
-  each_with_gradient([&](Slot& slot) {
-    begun.push_back(&slot);
-    f(slot, changes);
-  });
-  for (Change& c : changes) {
-    c.to.before_write("step");
-    std::memcpy(c.to.fresh<void>(), c.value.raw(), static_cast<std::size_t>(c.to.numel()) * size_of(c.to.dtype()));
+void Optimizer::undo_step(const std::vector<Slot*>& slots) noexcept {
+  for (Slot* slot : slots) {
+    --slot->steps;
+    for (int k = 0; k < StateSpec::max_states; ++k)
+      if (slot->created >> k & 1) slot->state[k] = Tensor();
   }
 }
 
@@ -266,9 +249,9 @@ StateDict Optimizer::state_dict() const {
   StateDict state;
   auto next = slots_.begin();
   for (std::size_t group = 0; group < groups(); ++group) {
-    const std::vector<Option> options = option_list(group);
-    const StateSpec spec = state_spec(options);
-    for (const Option& o : options) state.emplace_back(option_name(o.name, group), full({}, o.value, float64));
+    const StateSpec spec = state_spec(group);
+    for (const Option& o : option_list(group))
+      state.emplace_back(option_name(o.name, group), full({}, o.value, float64));
     for (; next != slots_.end() && next->group == group; ++next) {
       const Slot& slot = *next;
       if (slot.steps == 0) continue;
@@ -285,59 +268,77 @@ StateDict Optimizer::state_dict() const {
   return state;
 }
 
-void Optimizer::load_state_dict(const StateDict& state) {
-  // Loads into new tensors first. They replace the old ones after all checks.
-  const std::unordered_map<std::string, Tensor> given(state.begin(), state.end());
-  StateDict mine;
-  std::vector<std::vector<Option>> options;
-  std::vector<Slot> loaded = slots_;
-  auto next = loaded.begin();
-  struct Counts {
-    Slot* slot;
-    Tensor steps, scalar;
-  };
-  std::vector<Counts> counts;
-  for (std::size_t group = 0; group < groups(); ++group) {
-    for (Option& o : options.emplace_back(option_list(group))) {
+// A state that is read into new tensors. They replace the old ones after all checks.
+struct Optimizer::Loading {
+  explicit Loading(const StateDict& state) : given(state.begin(), state.end()) {}
+
+  // The options of a group; those that the state does not name keep their values.
+  void read_options(std::vector<Option>& options, std::size_t group) {
+    for (Option& o : options) {
       const std::string name = option_name(o.name, group);
       const auto at = given.find(name);
       if (at != given.end() || name == option_name("lr", group)) mine.emplace_back(name, zeros({}, float64));
       if (at != given.end() && at->second.defined() && at->second.numel() == 1) o.value = at->second.to(float64).item();
     }
-    const StateSpec spec = state_spec(options.back());
-    for (; next != loaded.end() && next->group == group; ++next) {
-      Slot& slot = *next;
-      slot.steps = 0;
-      slot.scalar = 1;
-      for (Tensor& s : slot.state) s = Tensor();
-      if (given.count(slot.name + ".step") == 0) continue;
-      const Counts& c = counts.emplace_back(Counts{&slot, zeros({}, int64), ones({}, float64)});
-      mine.emplace_back(slot.name + ".step", c.steps);
-      if (spec.scalar) mine.emplace_back(slot.name + '.' + spec.scalar, c.scalar);
-      for (int k = 0; k < StateSpec::max_states && spec.states[k]; ++k) {
-        const std::string name = slot.name + '.' + spec.states[k];
-        const auto at = given.find(name);
-        const std::optional<Shape> shape = state_shape(slot.parameter, k);
-        if (!shape || (at == given.end() && !(spec.mask >> k & 1))) continue;
-        const Tensor none = not_begun(slot.parameter);
-        const bool begun = at == given.end() || !at->second.defined() || at->second.shape() != none.shape();
-        mine.emplace_back(name, begun ? slot.state[k] = zeros(*shape, slot.parameter.dtype()) : none);
-      }
+  }
+  void expect(const Optimizer& optimizer, Slot& slot, const StateSpec& spec) {
+    slot.steps = 0;
+    slot.scalar = 1;
+    for (Tensor& s : slot.state) s = Tensor();
+    if (given.count(slot.name + ".step") == 0) return;
+    const Counts& c = counts.emplace_back(Counts{&slot, zeros({}, int64), ones({}, float64)});
+    mine.emplace_back(slot.name + ".step", c.steps);
+    if (spec.scalar) mine.emplace_back(slot.name + '.' + spec.scalar, c.scalar);
+    for (int k = 0; k < StateSpec::max_states && spec.states[k]; ++k) {
+      const std::string name = slot.name + '.' + spec.states[k];
+      const auto at = given.find(name);
+      const std::optional<Shape> shape = optimizer.state_shape(slot.parameter, k);
+      if (!shape || (at == given.end() && !(spec.mask >> k & 1))) continue;
+      const Tensor none = not_begun(slot.parameter);
+      const bool begun = at == given.end() || !at->second.defined() || at->second.shape() != none.shape();
+      mine.emplace_back(name, begun ? slot.state[k] = zeros(*shape, slot.parameter.dtype()) : none);
     }
   }
-  nn::load_values("load_state_dict", op_, mine, state);
-  for (const Counts& c : counts)
-    if (c.steps.item<std::int64_t>() < 0)
-      check::fail("load_state_dict", "the state has step ", c.steps.item<std::int64_t>(), " for ", c.slot->name,
-                  ": a count of steps can't be negative; nothing was loaded");
-  for (const Counts& c : counts) {
-    c.slot->steps = c.steps.item<std::int64_t>();
-    c.slot->scalar = c.scalar.item();
+  void read_values(const char* op, const StateDict& state) {
+    nn::load_values("load_state_dict", op, mine, state);
+    for (const Counts& c : counts) {
+      c.slot->steps = c.steps.item<std::int64_t>();
+      c.slot->scalar = c.scalar.item();
+      if (c.slot->steps < 0)
+        check::fail("load_state_dict", "the state has step ", c.slot->steps, " for ", c.slot->name,
+                    ": a count of steps can't be negative; nothing was loaded");
+    }
   }
+
+  struct Counts {
+    Slot* slot;
+    Tensor steps, scalar;
+  };
+  const std::unordered_map<std::string, Tensor> given;
+  StateDict mine;
+  std::vector<Counts> counts;
+};
+
+void Optimizer::load_state_dict(const StateDict& state) {
+  Loading loading(state);
+  std::vector<Slot> loaded = slots_;
+  std::vector<std::vector<Option>> before;
+  for (std::size_t group = 0; group < groups(); ++group) before.push_back(option_list(group));
+  const Rollback undo([&]() noexcept {
+    for (std::size_t group = 0; group < groups(); ++group) set_options(group, before[group]);
+  });
+  auto next = loaded.begin();
+  for (std::size_t group = 0; group < groups(); ++group) {
+    std::vector<Option> options = before[group];
+    loading.read_options(options, group);
+    set_options(group, options);
+    const StateSpec spec = state_spec(group);
+    for (; next != loaded.end() && next->group == group; ++next) loading.expect(*this, *next, spec);
+  }
+  loading.read_values(op_, state);
   for (Slot& slot : loaded)
     for (Tensor& s : slot.state)
       if (s.defined()) s = cut(slot, s);
-  for (std::size_t group = 0; group < groups(); ++group) set_options(group, options[group]);
   slots_ = std::move(loaded);
 }
 

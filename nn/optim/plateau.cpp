@@ -3,7 +3,7 @@
 
 #include "common/load.hpp"
 #include "fit/schedule.hpp"
-#include "optim/fused_step.hpp"
+#include "optim/ranges.hpp"
 #include "optim/rates.hpp"
 
 namespace fit::optim {
@@ -51,7 +51,7 @@ void ReduceLROnPlateau::step(double metric) {
 }
 
 StateDict ReduceLROnPlateau::state_dict() const {
-  return {{"lr", rates_of(optimizer_)},
+  return {{"lr", rates_tensor(optimizer_)},
           {"best", full({}, best_, float64)},
           {"num_bad_epochs", full({}, bad_, int64)},
           {"cooldown_counter", full({}, cooldown_, int64)}};
@@ -60,7 +60,7 @@ StateDict ReduceLROnPlateau::state_dict() const {
 void ReduceLROnPlateau::load_state_dict(const StateDict& state) {
   const auto loaded = state_dict();  // new tensors that receive the values
   nn::load_values("load_state_dict", plateau_op, loaded, state);
-  set_rates(optimizer_, loaded[0].second);
+  set_rates(optimizer_, loaded[0].second.to_vector<double>());
   best_ = loaded[1].second.item();
   bad_ = loaded[2].second.item<std::int64_t>();
   cooldown_ = loaded[3].second.item<std::int64_t>();

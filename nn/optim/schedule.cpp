@@ -5,16 +5,15 @@
 #include <cstdio>
 
 #include "common/load.hpp"
-#include "common/rollback.hpp"
 #include "fit/ops.hpp"
-#include "optim/fused_step.hpp"
 #include "optim/rates.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::optim {
 
 Schedule::Schedule(const char* op, Optimizer& optimizer, List inner)
-    : op_(op), optimizer_(optimizer), base_(optimizer.initial_lrs_), inner_(std::move(inner)) {
-  for (std::size_t g = base_.size(); g < optimizer.groups(); ++g) base_.push_back(optimizer.lr(g));
+    : op_(op), optimizer_(optimizer), inner_(std::move(inner)) {
+  for (std::size_t g = 0; g < optimizer.groups(); ++g) base_.push_back(optimizer.initial_lr(g));
   for (std::size_t i = 0; i < inner_.size(); ++i) {
     if (!inner_[i]) check::fail(op, "schedule ", i, " is null");
     if (&inner_[i]->optimizer_ != &optimizer)
@@ -24,7 +23,7 @@ Schedule::Schedule(const char* op, Optimizer& optimizer, List inner)
 
 void Schedule::start(std::function<double(const At&)> formula) {
   formula_ = std::move(formula);
-  step();
+  begin(next(rates_of(optimizer_)));
 }
 
 template <class Self, class F>
@@ -49,82 +48,48 @@ void warn_before_optimizer(const char* op) {
 
 }  // namespace
 
-std::vector<double> Schedule::next_rates() const {
-  std::vector<double> rates;
+Schedule::Rates Schedule::formula_rates(std::int64_t t, const Rates& before) const {
+  Rates rates;
   for (std::size_t g = 0; g < base_.size(); ++g) {
-    const double lr = formula_({g, position_ + 1, optimizer_.lr(g), base_[g]});
+    const double lr = formula_({g, t, before[g], base_[g]});
     rates.push_back(lr < 0 ? 0 : lr);
   }
   return rates;
 }
 
-void Schedule::check_step() const {
-  if (formula_) next_rates();
+Schedule::Rates Schedule::next(const Rates& rates) const { return formula_rates(position_ + 1, rates); }
+
+Schedule::Rates Schedule::first() const { return formula_rates(0, base_); }
+
+Schedule::Rates Schedule::own() const {
+  if (own_.empty() || own_position_ > position_) own_ = base_, own_position_ = -1;
+  for (; own_position_ < position_; ++own_position_) own_ = formula_rates(own_position_ + 1, own_);
+  return own_;
 }
+
+void Schedule::move() { ++position_; }
+
+void Schedule::restart() { position_ = 0; }
+
+void Schedule::begin(const Rates& rates) {
+  optimizer_.keep_initial_lrs();  // not before: a constructor that throws sets no base rates of later schedules
+  restart();
+  set_rates(optimizer_, rates);
+}
+
+void Schedule::check_step() const { next(rates_of(optimizer_)); }
 
 void Schedule::step() {
-  if (position_ >= 0 && !optimizer_.has_stepped()) warn_before_optimizer(op_);
-  const std::vector<double> rates = next_rates();
-  for (std::size_t g = 0; g < base_.size(); ++g) optimizer_.set_lr(g, rates[g]);
-  // Set last, so that a constructor that throws does not set the base rates of later schedules.
-  if (optimizer_.initial_lrs_.size() < base_.size()) optimizer_.initial_lrs_ = base_;
-  count_step();
-}
-
-namespace {
-
-template <class Options>
-auto momentum_of(Options& options) {
-  return std::find_if(options.begin(), options.end(), [](const auto& o) {
-    return o.name == std::string("momentum") || o.name == std::string("beta1");
-  });
-}
-
-}  // namespace
-
-void Schedule::check_momentum() const {
-  for (std::size_t g = 0; g < base_.size(); ++g)
-    if (const auto options = optimizer_.option_list(g); momentum_of(options) == options.end())
-      check::fail(op_, "the optimiser has neither momentum nor beta1: there is none to move");
-}
-
-void Schedule::set_momentum(double momentum) {
-  for (std::size_t g = 0; g < base_.size(); ++g) {
-    auto options = optimizer_.option_list(g);
-    momentum_of(options)->value = momentum;
-    optimizer_.set_options(g, options);
-  }
-}
-
-// The values that step() of this schedule and the inner ones may change.
-Schedule::Snapshot Schedule::snapshot() const {
-  Snapshot before;
-  for (std::size_t g = 0; g < optimizer_.groups(); ++g) before.options.push_back(optimizer_.option_list(g));
-  each(*this, [&](const Schedule& s, const std::string&) { before.positions.push_back(s.position_); });
-  return before;
-}
-
-void Schedule::restore(const Snapshot& before) {
-  for (std::size_t g = 0; g < before.options.size(); ++g) optimizer_.set_options(g, before.options[g]);
-  auto position = before.positions.begin();
-  each(*this, [&](Schedule& s, const std::string&) { s.position_ = *position++; });
-}
-
-void Schedule::rewind() {
-  for (std::size_t g = 0; g < base_.size(); ++g) optimizer_.set_lr(g, base_[g]);
-  position_ = -1;
-  for (const auto& s : inner_) s->rewind();
-}
-
-void Schedule::restart() {
-  rewind();
-  step();
+  if (!optimizer_.has_stepped()) warn_before_optimizer(op_);
+  const Rates rates = next(rates_of(optimizer_));
+  move();
+  set_rates(optimizer_, rates);
 }
 
 // ---- state --------------------------------------------------------------------------------------------------------
 
 StateDict Schedule::state_dict() const {
-  StateDict state{{"lr", rates_of(optimizer_)}};
+  StateDict state{{"lr", rates_tensor(optimizer_)}};
   each(*this, [&](const Schedule& s, const std::string& prefix) {
     state.emplace_back(prefix + "position", full({}, s.position_, int64));
     state.emplace_back(prefix + "base_lr", tensor(s.base_, {static_cast<std::int64_t>(s.base_.size())}));
@@ -139,11 +104,12 @@ void Schedule::load_state_dict(const StateDict& state) {
     if (const auto position = loaded[at].second.item<std::int64_t>(); position < -1)  // -1: not started
       check::fail("load_state_dict", loaded[at].first, " is ", position,
                   ": it must be at least -1; nothing was loaded");
-  set_rates(optimizer_, loaded[0].second);
+  set_rates(optimizer_, loaded[0].second.to_vector<double>());
   std::size_t at = 1;
   each(*this, [&](Schedule& s, const std::string&) {
     s.position_ = loaded[at++].second.item<std::int64_t>();
     s.base_ = loaded[at++].second.to_vector<double>();
+    s.own_.clear();
   });
 }
 
@@ -151,49 +117,96 @@ void Schedule::load_state_dict(const StateDict& state) {
 
 SequentialLR::SequentialLR(Optimizer& optimizer, List schedules, std::vector<std::int64_t> milestones)
     : Schedule("SequentialLR", optimizer, std::move(schedules)), milestones_(std::move(milestones)) {
-  constexpr const char* op = "SequentialLR";
   if (inner().size() != milestones_.size() + 1)
-    check::fail(op, "there are ", inner().size(), " schedules and ", milestones_.size(),
+    check::fail(op(), "there are ", inner().size(), " schedules and ", milestones_.size(),
                 " milestones: there must be one schedule more");
   for (std::size_t i = 0; i < milestones_.size(); ++i)
     if (milestones_[i] <= (i == 0 ? 0 : milestones_[i - 1]))
-      check::fail(op, "milestone ", i, " is ", milestones_[i], ": they must be positive and grow");
-  const Rollback untouched([this, before = snapshot()] { restore(before); });
-  rewind();
-  step();
+      check::fail(op(), "milestone ", i, " is ", milestones_[i], ": they must be positive and grow");
+  begin(first());
 }
 
-void SequentialLR::step() {
-  const Rollback together([this, before = snapshot()] { restore(before); });
-  const auto reached = std::upper_bound(milestones_.begin(), milestones_.end(), position() + 1);
-  Schedule& current = *inner()[reached - milestones_.begin()];
-  if (reached != milestones_.begin() && reached[-1] == position() + 1)
-    current.restart();
-  else
-    current.step();
-  count_step();
+std::pair<Schedule*, bool> SequentialLR::at(std::int64_t t) const {
+  const auto reached = std::upper_bound(milestones_.begin(), milestones_.end(), t);
+  return {inner()[reached - milestones_.begin()].get(), reached != milestones_.begin() && reached[-1] == t};
 }
 
-void SequentialLR::check_step() const {
-  const auto reached = std::upper_bound(milestones_.begin(), milestones_.end(), position() + 1);
-  if (reached == milestones_.begin() || reached[-1] != position() + 1)  // otherwise one starts again
-    inner()[reached - milestones_.begin()]->check_step();
+Schedule::Rates SequentialLR::next(const Rates& rates) const {
+  const auto [schedule, starts] = at(position() + 1);
+  return starts ? schedule->first() : schedule->next(rates);
+}
+
+Schedule::Rates SequentialLR::first() const { return inner()[0]->first(); }
+
+Schedule::Rates SequentialLR::own() const { return at(position()).first->own(); }
+
+void SequentialLR::move() {
+  Schedule::move();
+  const auto [schedule, starts] = at(position());
+  starts ? schedule->restart() : schedule->move();
+}
+
+void SequentialLR::restart() {
+  Schedule::restart();
+  each(*this, [this](Schedule& s, const std::string&) {
+    if (&s != this) s.position_ = -1;
+  });
+  inner()[0]->restart();
+}
+
+const char* SequentialLR::no_factor() const {
+  for (const auto& s : inner())
+    if (const char* why = s->no_factor()) return why;
+  return nullptr;
 }
 
 ChainedScheduler::ChainedScheduler(Optimizer& optimizer, List schedules)
     : Schedule("ChainedScheduler", optimizer, std::move(schedules)) {
-  if (inner().empty()) check::fail("ChainedScheduler", "there are no schedules to chain");
-  count_step();  // the constructors of the inner schedules made their first step
+  if (inner().empty()) check::fail(op(), "there are no schedules to chain");
+  for (std::size_t i = 0; i < inner().size(); ++i) {
+    if (const char* why = inner()[i]->no_factor(); why && inner().size() > 1)
+      check::fail(op(), "schedule ", i, ", ", inner()[i]->op(), ", can't be multiplied with others: ", why);
+    if (std::count(inner().begin(), inner().end(), inner()[i]) > 1)
+      check::fail(op(), "schedule ", i, " is there twice: make another one");
+  }
+  begin(first());
 }
 
-void ChainedScheduler::step() {
-  const Rollback together([this, before = snapshot()] { restore(before); });
-  for (const auto& s : inner()) s->step();
-  count_step();
+// The rates of the first inner schedule times the factors, rates / base, of the others.
+template <class F>
+Schedule::Rates ChainedScheduler::product(const F& rates_of) const {
+  Rates all = rates_of(*inner()[0]);
+  for (std::size_t i = 1; i < inner().size(); ++i) {
+    const Rates rates = rates_of(*inner()[i]), &base = inner()[i]->base();
+    for (std::size_t g = 0; g < all.size(); ++g) all[g] *= base[g] == 0 ? 1 : rates[g] / base[g];
+  }
+  return all;
 }
 
-void ChainedScheduler::check_step() const {
-  for (const auto& s : inner()) s->check_step();
+Schedule::Rates ChainedScheduler::next(const Rates& rates) const {
+  const Rates before = own();
+  Rates all = product([](const Schedule& s) { return s.next(s.own()); });
+  for (std::size_t g = 0; g < all.size(); ++g)
+    if (rates[g] != before[g] && before[g] > 0) all[g] *= rates[g] / before[g];  // a rate that was set by hand
+  return all;
+}
+
+Schedule::Rates ChainedScheduler::first() const {
+  return product([](const Schedule& s) { return s.first(); });
+}
+
+Schedule::Rates ChainedScheduler::own() const {
+  return product([](const Schedule& s) { return s.own(); });
+}
+
+void ChainedScheduler::move() {
+  Schedule::move();
+  for (const auto& s : inner()) s->move();
+}
+
+void ChainedScheduler::restart() {
+  Schedule::restart();
+  for (const auto& s : inner()) s->restart();
 }
 
 }  // namespace fit::optim

@@ -2,10 +2,10 @@
 #include <cmath>
 
 #include "fit/schedule.hpp"
-#include "optim/fused_step.hpp"
+#include "optim/ranges.hpp"
 
-// The schedules with one formula. Like PyTorch, most compute a rate from the previous one. So schedules can be chained,
-// and a rate that was set by hand has an effect.
+// The schedules with one formula. Like PyTorch's, most compute a rate from the previous one, so a rate that was set by
+// hand has an effect.
 namespace fit::optim {
 namespace {
 
@@ -176,7 +176,10 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, double max_lr, std::int64_t total_s
                 ": both must be positive");
   check_share(op, "base_momentum", options.base_momentum());
   check_share(op, "max_momentum", options.max_momentum());
-  if (options.cycle_momentum()) check_momentum();
+  if (options.cycle_momentum())
+    for (std::size_t g = 0; g < optimizer.groups(); ++g)
+      if (!optimizer.momentum(g))
+        check::fail(op, "the optimiser has neither momentum nor beta1: there is none to move");
   start([=](const At& a) {
     if (a.t > total_)
       check::fail(op, "step ", a.t, " is past total_steps, ", total_,
@@ -200,10 +203,25 @@ double OneCycleLR::at(std::int64_t t, double start, double peak, double end) con
   return now <= down ? between(peak, start, top, down) : between(start, end, down, steps - 1);
 }
 
-void OneCycleLR::step() {
-  Schedule::step();
+void OneCycleLR::set_momentum() {
   const OneCycleOptions& o = options_;
-  if (o.cycle_momentum()) set_momentum(at(position(), o.max_momentum(), o.base_momentum(), o.max_momentum()));
+  if (!o.cycle_momentum()) return;
+  const double momentum = at(position(), o.max_momentum(), o.base_momentum(), o.max_momentum());
+  for (std::size_t g = 0; g < base().size(); ++g) optimizer().set_momentum(g, momentum);
+}
+
+void OneCycleLR::move() {
+  Schedule::move();
+  set_momentum();
+}
+
+void OneCycleLR::restart() {
+  Schedule::restart();
+  set_momentum();
+}
+
+const char* OneCycleLR::no_factor() const {
+  return "its rates follow from max_lr, and not from the base rate; run it alone, or in a SequentialLR";
 }
 
 NoamLR::NoamLR(Optimizer& optimizer, std::int64_t d_model, std::int64_t warmup_steps) : Schedule("NoamLR", optimizer) {

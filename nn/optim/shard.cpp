@@ -72,12 +72,11 @@ Optimizer::Part Optimizer::part_of(const Slot& slot) const {
 
 void Optimizer::shard(dist::World& world) {
   if (world_) check::fail(op_, "its averages are divided among the ranks already");
-  for (const Slot& slot : slots_) {
+  for (const Slot& slot : slots_)
     nn::check_not_lent(op_, slot.name, slot.parameter, "would undo what the ranks exchange");
-    for (int k = 0; k < StateSpec::max_states; ++k)
-      if (const auto shape = state_shape(slot.parameter, k); !shape || *shape != slot.parameter.shape())
-        check::fail(op_, "its averages have other shapes than the parameters: they can't be divided among the ranks");
-  }
+  for (std::size_t group = 0; group < groups(); ++group)
+    if (state_spec(group).on_tensors)
+      check::fail(op_, "its step needs whole parameters and averages: they can't be divided among the ranks");
   if (world.size() == 1) return;
   world_ = &world;
   for (Slot& slot : slots_)

@@ -30,7 +30,8 @@ belongs distributions distributions
 belongs models nn/{bert,generate,gpt,transformer}
 belongs lens nn/lens
 belongs weights nn/weights
-belongs optim optim schedule lbfgs muon step_in_backward
+belongs optim optim schedule step_in_backward optim/{adam,all,formula,muon,optimizer,sgd} \
+  optim/more/{adadelta,adafactor,adagrad,adamax,lamb,lbfgs,lion,nadam,radam,rmsprop}
 belongs data data readers text tokenizers transforms
 belongs plot plot attention_page explain comparison_page graph_to_dot lesson model_page training_page
 belongs metrics metrics

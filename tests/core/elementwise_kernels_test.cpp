@@ -4,67 +4,14 @@
 #include <typeinfo>
 #include <utility>
 
-#include "fit/option.hpp"
 #include "kernels/elementwise.hpp"
-#include "kernels/optim.hpp"
 #include "support/catch.hpp"
 #include "support/function_rows.hpp"
-#include "support/guarded_buffer.hpp"
-#include "support/rounding.hpp"
-#include "support/variants.hpp"
+#include "support/kernel_rows.hpp"
 
-// Kernels that compute element by element, each against its reference: elementwise.hpp, functions.hpp, optim.hpp.
-// A constant of a formula is one of T, and then exact.
-template <class T>
-struct fit::kernels::ElementOf<fit::test::Rounded<T>, void> {
-  using Type = T;
-};
-
+// Kernels that compute element by element, each against its reference: elementwise.hpp, functions.hpp.
 namespace fit::test::elementwise_kernels_test {
 namespace {
-
-template <class T>
-struct Row {
-  std::string name;
-  std::vector<Draw> arrays;  // where the elements of each array come from
-  std::function<void(T* const* a, std::int64_t n)> kernel;
-  std::function<void(Rounded<T>* a)> plain;  // on one element of each array, in place
-};
-
-// Every size from several places in memory: what the reference changes, and that all else is left alone.
-template <class T>
-void check(const Row<T>& row) {
-  std::mt19937_64 random(7);
-  for (const std::int64_t n : odd_sizes)
-    for (const std::int64_t offset : {0, 1, 5}) {
-      INFO(row.name << ", " << sizeof(T) << " bytes, n = " << n << ", offset " << offset);
-      std::vector<GuardedBuffer<T>> rooms;
-      std::vector<std::vector<T>> before;
-      std::vector<T*> at;
-      for (const Draw& draw : row.arrays) {
-        const auto step = static_cast<std::int64_t>(rooms.size());
-        rooms.push_back(drawn<T>(n, offset == 0 ? 0 : offset + step, draw, random));
-        before.push_back(rooms.back().values());
-      }
-      for (GuardedBuffer<T>& room : rooms) at.push_back(room.data());
-      row.kernel(at.data(), n);
-      Worst worst;
-      for (std::int64_t i = 0; i < n; ++i) {
-        std::vector<Rounded<T>> plain;
-        for (const auto& values : before) plain.emplace_back(values[static_cast<std::size_t>(i)]);
-        row.plain(plain.data());
-        for (std::size_t k = 0; k < rooms.size(); ++k) worst.add(i, rooms[k][i], plain[k]);
-      }
-      INFO(worst);
-      CHECK(worst.within_bounds());
-      for (const GuardedBuffer<T>& room : rooms) CHECK(room.guards_intact());
-    }
-}
-
-template <class T>
-void check(const std::vector<Row<T>>& rows) {
-  for (const Row<T>& row : rows) check(row);
-}
 
 // ---- elementwise ------------------------------------------------------------------------------------------------
 
@@ -249,100 +196,18 @@ std::vector<Row<T>> function_kernel_rows() {
   return rows;
 }
 
-// ---- optim ------------------------------------------------------------------------------------------------------
-
-const Draw number = sometimes({0}, between(-2, 2)), square = sometimes({0}, between(0, 3));
-
-// The options of all optimisers in one: each step takes those that it has.
-struct AnyOptions {
-  FIT_OPTION(double, lr) = 0.3;
-  FIT_OPTION(double, beta1) = 0.9;
-  FIT_OPTION(double, beta2) = 0.98;
-  FIT_OPTION(double, eps) = 1e-2;
-  FIT_OPTION(double, weight_decay) = 0.1;
-  FIT_OPTION(double, alpha) = 0.9;
-  FIT_OPTION(double, momentum) = 0.8;
-  FIT_OPTION(double, dampening) = 0.2;
-  FIT_OPTION(double, lr_decay) = 0.1;
-  FIT_OPTION(double, initial_accumulator_value) = 0.5;
-  FIT_OPTION(double, momentum_decay) = 4e-3;
-  FIT_OPTION(double, rho) = 0.9;
-  FIT_OPTION(bool, nesterov) = false;
-  FIT_OPTION(bool, amsgrad) = false;
-  FIT_OPTION(bool, centered) = false;
-  FIT_OPTION(bool, decoupled_weight_decay) = false;
-};
-
-// Arrays: parameter, gradient, and the states that the step has. The reference is the library's own, of such numbers.
-template <class T, class Step>
-Row<T> step_row(const Step& step) {
-  const unsigned states = step.states();
-  std::vector<Draw> from{number, square, square};
-  if (std::is_same_v<Step, kernels::RmspropStep>) from = {between(4, 6), between(-2, 2), number};
-  if (std::is_same_v<Step, kernels::AdagradStep>) from = {square};
-  if (std::is_same_v<Step, kernels::AdadeltaStep>) from = {square, square};
-  std::vector<Draw> arrays{number, number};
-  for (unsigned k = 0; k < from.size(); ++k)
-    if (states >> k & 1) arrays.push_back(from[k]);
-  const auto each_state = [states](auto f) {
-    int given = 2;
-    for (int k = 0; k < 3; ++k)
-      if (states >> k & 1) f(k, given++);
-  };
-  return {typeid(Step).name(), arrays,
-          [=](T* const* a, std::int64_t n) {
-            kernels::StepArrays<T> on{a[0], a[1], {}};
-            each_state([&](int k, int given) { on.state[k] = a[given]; });
-            kernels::step_kernel<T, Step>()(step, on, n);
-          },
-          [=](Rounded<T>* a) {
-            Rounded<T> s[3];
-            each_state([&](int k, int given) { s[k] = a[given]; });
-            const auto update = [&](auto mask) { step.template update<decltype(mask)::value>(a[0], a[1], s); };
-            kernels::with_states(step, update, typename Step::Forms());
-            each_state([&](int k, int given) { a[given] = s[k]; });
-          }};
-}
-
-// Every step of the list, with its switches on and off, in its first step and in later ones.
-template <class T>
-std::vector<Row<T>> step_rows() {
-  std::vector<Row<T>> rows;
-  for (const int switches : {0, 1, 2, 3})
-    for (const std::int64_t t : {1, 100}) {
-      const bool first = (switches & 1) != 0, second = (switches & 2) != 0;
-      const auto o = AnyOptions().nesterov(first).amsgrad(first).decoupled_weight_decay(first).centered(second);
-      const auto plain = AnyOptions(o).momentum(0).weight_decay(0);
-      double scalar = 0.9;
-      const kernels::StepCount count{t, t == 1, &scalar};
-      const auto add = [&](auto* type) {
-        using Step = std::decay_t<decltype(*type)>;
-        if constexpr (std::is_same_v<Step, kernels::AverageStep>)
-          rows.push_back(step_row<T>(Step{0.9}));
-        else if constexpr (std::is_same_v<Step, kernels::AdamStep>)
-          rows.push_back(step_row<T>(Step(o, second, count))), rows.push_back(step_row<T>(Step(plain, false, count)));
-        else
-          rows.push_back(step_row<T>(Step(o, count))), rows.push_back(step_row<T>(Step(plain, count)));
-      };
-#define X(Step) add(static_cast<kernels::Step*>(nullptr));
-      FIT_OPTIMIZER_STEPS(X)
-#undef X
-    }
-  return rows;
-}
-
 }  // namespace
 
 TEST_CASE("elementwise kernels are within their bounds of the reference", "[kernels]") {
   each_isa([] {
-    check(binary_rows<float>());
-    check(binary_rows<double>());
-    check(neg_rows<float>());
-    check(neg_rows<double>());
-    check(root_rows<float>());
-    check(root_rows<double>());
-    check(clamp_rows<float>());
-    check(clamp_rows<double>());
+    check_rows(binary_rows<float>());
+    check_rows(binary_rows<double>());
+    check_rows(neg_rows<float>());
+    check_rows(neg_rows<double>());
+    check_rows(root_rows<float>());
+    check_rows(root_rows<double>());
+    check_rows(clamp_rows<float>());
+    check_rows(clamp_rows<double>());
   });
 }
 
@@ -359,32 +224,9 @@ TEST_CASE("comparisons and choices are those of plain loops", "[kernels]") {
 
 TEST_CASE("unary functions and their derivatives are within their bounds of the reference", "[kernels]") {
   each_isa([] {
-    check(function_kernel_rows<float>());
-    check(function_kernel_rows<double>());
+    check_rows(function_kernel_rows<float>());
+    check_rows(function_kernel_rows<double>());
   });
-}
-
-TEST_CASE("steps of optimisers are within the rounding of their reference", "[kernels]") {
-  each_isa([] {
-    check(step_rows<float>());
-    check(step_rows<double>());
-  });
-}
-
-// By hand: in its first step, Adam moves by the rate, whatever the gradient.
-TEST_CASE("the reference of a step can be read and run", "[kernels]") {
-  const auto o = AnyOptions().weight_decay(0).eps(0);
-  double p = 1, g = -3, m = 0, v = 0;
-  kernels::run_plain(kernels::AdamStep(o, false, {}), kernels::StepArrays<double>{&p, &g, {&m, &v, nullptr}}, 1);
-  CHECK(p == Approx(1.3));
-  CHECK(m == Approx(0.1 * -3));
-  CHECK(v == Approx(0.02 * 9));
-  // Lion moves by the rate, against the sign of what its average becomes, and not at all where that is 0.
-  for (const auto& [slope, to] : std::vector<std::pair<double, double>>{{-3, 1.3}, {0, 1}, {3, 0.7}}) {
-    double q = 1, d = slope, average = 0;
-    kernels::run_plain(kernels::LionStep(o, {}), kernels::StepArrays<double>{&q, &d, {&average, nullptr, nullptr}}, 1);
-    CHECK(q == Approx(to));
-  }
 }
 
 }  // namespace fit::test::elementwise_kernels_test

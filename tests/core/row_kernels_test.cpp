@@ -1,9 +1,9 @@
 #include "fit/ops.hpp"
-#include "kernels/optim.hpp"
 #include "kernels/reduce.hpp"
 #include "kernels/rotary.hpp"
 #include "kernels/rows_norm.hpp"
 #include "kernels/rows_softmax.hpp"
+#include "kernels/sum_of_squares.hpp"
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
 #include "support/rounding.hpp"
@@ -11,7 +11,7 @@
 #include "support/variants.hpp"
 
 // Kernels that work on rows, each against its reference: reduce.hpp, rows_softmax.hpp, rows_norm.hpp, rotary.hpp, and
-// the sum of squares of optim.hpp.
+// sum_of_squares.hpp.
 namespace fit::test::row_kernels_test {
 namespace {
 

@@ -208,7 +208,7 @@ def schedules():
         "sequential": lambda o: lr.SequentialLR(
             o, [lr.LinearLR(o, 0.1, 1.0, 10), lr.CosineAnnealingLR(o, 50, 0.001), lr.StepLR(o, 5, 0.5)], [10, 60]),
         "chained": lambda o: lr.ChainedScheduler(
-            [lr.LinearLR(o, 0.2, 1.0, 10), lr.ExponentialLR(o, 0.97), lr.CosineAnnealingLR(o, 120, 0.001)]),
+            [lr.LinearLR(o, 0.2, 1.0, 10), lr.ExponentialLR(o, 0.97), lr.CosineAnnealingLR(o, 120)]),
     }.items():
         o = optimiser()
         schedule = make(o)

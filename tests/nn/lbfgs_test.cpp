@@ -1,4 +1,4 @@
-#include "fit/lbfgs.hpp"
+#include "fit/optim/more/lbfgs.hpp"
 
 #include "fit/lookup.hpp"
 #include "fit/ops.hpp"

@@ -1,5 +1,5 @@
 // Muon beside PyTorch's (tests/golden/training.py), and its groups.
-#include "fit/muon.hpp"
+#include "fit/optim/muon.hpp"
 
 #include <cmath>
 

@@ -5,9 +5,7 @@
 
 #include "fit/attention_page.hpp"
 #include "fit/graph_to_dot.hpp"
-#include "fit/lbfgs.hpp"
 #include "fit/lookup.hpp"
-#include "fit/muon.hpp"
 #include "fit/nn/activation.hpp"
 #include "fit/nn/attention.hpp"
 #include "fit/nn/attention_recorder.hpp"
@@ -25,6 +23,8 @@
 #include "fit/nn/transformer.hpp"
 #include "fit/nn/weights.hpp"
 #include "fit/ops.hpp"
+#include "fit/optim/more/lbfgs.hpp"
+#include "fit/optim/muon.hpp"
 #include "fit/readers.hpp"
 #include "fit/summary.hpp"
 #include "fit/text.hpp"

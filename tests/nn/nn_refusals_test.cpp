@@ -3,9 +3,7 @@
 
 #include "fit/data.hpp"
 #include "fit/distributions.hpp"
-#include "fit/lbfgs.hpp"
 #include "fit/metrics.hpp"
-#include "fit/muon.hpp"
 #include "fit/nn/activation.hpp"
 #include "fit/nn/attention.hpp"
 #include "fit/nn/bert.hpp"
@@ -25,6 +23,8 @@
 #include "fit/nn/position.hpp"
 #include "fit/nn/transformer.hpp"
 #include "fit/ops.hpp"
+#include "fit/optim/more/lbfgs.hpp"
+#include "fit/optim/muon.hpp"
 #include "fit/readers.hpp"
 #include "fit/schedule.hpp"
 #include "fit/text.hpp"

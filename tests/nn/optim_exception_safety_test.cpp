@@ -7,6 +7,7 @@
 #include "fit/optim.hpp"
 #include "fit/schedule.hpp"
 #include "support/exception_safety.hpp"
+#include "support/optimizer_groups.hpp"
 #include "support/tensors.hpp"
 
 // Every call of optimisers and schedules that changes something, met by an Error: see support/exception_safety.hpp.
@@ -16,14 +17,14 @@ namespace {
 // Two parameters, the second of another size, after two steps.
 template <class Optimizer>
 struct Optimizing {
-  Tensor a = ones({3}).requires_grad_(), b = ones({2, 2}).requires_grad_();
+  Tensor a = ones({1, 3}).requires_grad_(), b = ones({2, 2}).requires_grad_();
   Optimizer optimizer{{a, b}, 0.1};
   Optimizing() {
     for (int i = 0; i < 2; ++i) use();
   }
   State state() { return State()(a)(b)(optimizer.state_dict())(optimizer.groups())(optimizer.lr()); }
   void use() {
-    a.set_grad(tensor({1., -2., 3.}));
+    a.set_grad(tensor({{1., -2., 3.}}));
     b.set_grad(tensor({{0.5, 1.}, {-1., 2.}}));
     optimizer.step();
   }
@@ -41,10 +42,10 @@ ChangingCall optimizing(const char* name, const Bad& bad) {
 template <class Optimizer>
 ChangingCall second_group(const char* name) {
   struct Groups : Optimizing<Optimizer> {
-    Tensor c = ones({2}).requires_grad_();
+    Tensor c = ones({2, 1}).requires_grad_();
     Groups() {
       this->optimizer.add_param_group({{c}, {}});
-      c.set_grad(ones({2}));
+      c.set_grad(ones({2, 1}));
       this->optimizer.step();
     }
   };
@@ -70,7 +71,12 @@ template <class Optimizer>
 ChangingCall converted(const char* name) {
   struct Layers {
     nn::Linear first{2, 2, false}, second{2, 1, false};
-    Optimizer optimizer{{first.weight, second.weight}, 0.1};
+    Optimizer optimizer{{first.weight, second.weight}, with_states()};
+    static auto with_states() {
+      auto options = OptionsOf<Optimizer>().lr(0.1);
+      if constexpr (std::is_same_v<Optimizer, optim::SGD>) options.momentum(0.9);
+      return options;
+    }
     Layers() {
       step();
       second.to(float64);
@@ -102,9 +108,11 @@ ChangingCall scheduling(const char* name, const Bad& bad) {
               std::shared_ptr<optim::Schedule> exponential = std::make_shared<optim::ExponentialLR>(optimizer, 0.5);
               optim::OneCycleOptions cycle;
               std::shared_ptr<optim::Schedule> one_cycle = std::make_shared<optim::OneCycleLR>(optimizer, 1., 1);
-              optim::ChainedScheduler chain{optimizer, {exponential, one_cycle}};
+              std::shared_ptr<optim::Schedule> until = std::make_shared<optim::LambdaLR>(
+                  optimizer, [](std::int64_t t) { return t < 2 ? 1. : std::nan(""); });
+              optim::ChainedScheduler chain{optimizer, {exponential, until}};
               std::shared_ptr<optim::Schedule> later;
-              Rates() { chain.step(); }  // the cycle ends here
+              Rates() { chain.step(), one_cycle->step(); }  // both end here
             };
             auto r = std::make_shared<Rates>();
             return Trial{[=] { return State()(r->optimizer.state_dict())(r->chain.state_dict())(r->chain.position()); },
@@ -154,23 +162,13 @@ using optim::SGD;
 
 const std::vector<ChangingCall>& calls() {
   static const std::vector<ChangingCall> all = {
-      second_group<optim::SGD>("SGD"),
-      second_group<optim::AdamW>("AdamW"),
-      second_group<optim::NAdam>("NAdam"),
-      second_group<optim::RMSprop>("RMSprop"),
-      second_group<optim::Lion>("Lion"),
-      converted<optim::Adam>("Adam"),
-      converted<optim::AdamW>("AdamW"),
-      converted<optim::NAdam>("NAdam"),
-      converted<optim::RAdam>("RAdam"),
-      converted<optim::Adamax>("Adamax"),
-      converted<optim::RMSprop>("RMSprop"),
-      converted<optim::Adagrad>("Adagrad"),
-      converted<optim::Lion>("Lion"),
-      optimizing<optim::AdamW>("Optimizer::add_param_group of what is there",
-                               [](auto& o) {
-                                 o.optimizer.add_param_group({{ones({1}).requires_grad_(), o.a}, {}});
-                               }),
+#define EACH(NAME) second_group<optim::NAME>(#NAME), converted<optim::NAME>(#NAME),
+      FIT_OPTIMIZERS(EACH, EACH)
+#undef EACH
+          optimizing<optim::AdamW>("Optimizer::add_param_group of what is there",
+                                   [](auto& o) {
+                                     o.optimizer.add_param_group({{ones({1}).requires_grad_(), o.a}, {}});
+                                   }),
       optimizing<optim::AdamW>("Optimizer::add_param_group with bad options",
                                [](auto& o) {
                                  const auto bad = optim::AdamWOptions().beta1(2);

@@ -8,16 +8,17 @@
 #include <tuple>
 
 #include "fit/checkpoint.hpp"
-#include "fit/lbfgs.hpp"
 #include "fit/nn/activation.hpp"
 #include "fit/nn/containers.hpp"
 #include "fit/nn/linear.hpp"
 #include "fit/nn/loss.hpp"
 #include "fit/nn/norm.hpp"
 #include "fit/ops.hpp"
+#include "fit/optim/more/lbfgs.hpp"
 #include "fit/parallel.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
+#include "support/optimizer_groups.hpp"
 #include "support/tensors.hpp"
 #include "support/thread_world.hpp"
 
@@ -57,22 +58,44 @@ TEST_CASE("Lion follows its formula") {
   CHECK(exact.detach().to_vector<float>() == std::vector<float>{.75f, 1.25f, 1});
 }
 
-namespace {
-
-template <class Optimizer>
-using OptionsOf = std::decay_t<decltype(std::declval<Optimizer&>().options())>;
-
-// Calls f with a null pointer to each type of a tuple.
-template <class F, class... Types>
-void each_type(const F& f, std::tuple<Types...>*) {
-  (f(static_cast<Types*>(nullptr)), ...);
+// Its paper's algorithm 2, in plain loops, on a matrix and on a vector of zeros, whose ratio is 1 at first.
+TEST_CASE("LAMB follows its paper's formula") {
+  const auto o = optim::LAMBOptions().lr(0.05).beta1(0.8).beta2(0.95).weight_decay(0.1);
+  const std::vector<std::vector<double>> gradients[2] = {{{.1, -.2, .3, .4}, {-.5, .25, .125, 1.}, {.2, .1, -.4, .3}},
+                                                         {{1., -2.}, {.5, .5}, {-1., .25}}};
+  Tensor matrix = leaf(tensor({{1., -2.}, {0.5, 3.}}, float64)), vector = leaf(zeros({2}, float64));
+  std::vector<double> right[2] = {matrix.detach().to_vector<double>(), {0, 0}}, m[2], v[2];
+  for (int i : {0, 1}) m[i].resize(right[i].size()), v[i].resize(right[i].size());
+  optim::LAMB lamb({matrix, vector}, o);
+  for (int t = 1; t <= 3; ++t) {
+    matrix.set_grad(tensor(gradients[0][t - 1], {2, 2}));
+    vector.set_grad(tensor(gradients[1][t - 1], {2}));
+    lamb.step();
+    for (int i : {0, 1}) {
+      std::vector<double> u(right[i].size());
+      double size = 0, length = 0;
+      for (std::size_t k = 0; k < u.size(); ++k) {
+        const double g = gradients[i][t - 1][k];
+        m[i][k] = 0.8 * m[i][k] + 0.2 * g;
+        v[i][k] = 0.95 * v[i][k] + 0.05 * g * g;
+        const double r = m[i][k] / (1 - std::pow(0.8, t)) / (std::sqrt(v[i][k] / (1 - std::pow(0.95, t))) + 1e-6);
+        u[k] = r + 0.1 * right[i][k];
+        size += right[i][k] * right[i][k], length += u[k] * u[k];
+      }
+      const double ratio = size > 0 && length > 0 ? std::sqrt(size / length) : 1;
+      for (std::size_t k = 0; k < u.size(); ++k) right[i][k] -= 0.05 * ratio * u[k];
+    }
+    CHECK(max_difference(matrix.detach(), tensor(right[0], {2, 2})) < 1e-14);
+    CHECK(max_difference(vector.detach(), tensor(right[1], {2})) < 1e-14);
+  }
+  // The same numbers, by another program.
+  CHECK(max_difference(matrix.detach(),
+                       tensor({{0.9829016439941226, -1.9327655869162914}, {0.33068798869397037, 2.5868704266055027}},
+                              float64)) < 1e-14);
+  CHECK(max_difference(vector.detach(), tensor({-0.053448178204259046, 0.055165596614034175}, float64)) < 1e-14);
+  CHECK(optim::LAMBOptions().eps() == 1e-6);
+  CHECK(optim::LAMBOptions().weight_decay() == 0.01);
 }
-template <class F>
-void each_optimizer(const F& f) {
-  each_type(f, static_cast<optim::AllOptimizers*>(nullptr));
-}
-
-}  // namespace
 
 TEST_CASE("the first step of Adam is the learning rate, whatever the gradient") {
   Tensor p = leaf(tensor({1., 1., 1.}));
@@ -206,7 +229,7 @@ struct OnBfloat16 : nn::Layer {
   }
   Tensor loss() const { return sum(square(head(body(ones({1, 2}, bfloat16)).to(float32)))); }
   FIT_FIELDS(body, head)
-  nn::Linear body{2, 3}, head{3, 1};
+  nn::Linear body{2, 3, false}, head{3, 1, false};  // matrices, for Muon
 };
 
 template <class Optimizer>
@@ -230,15 +253,10 @@ void check_beside_bfloat16() {
   CHECK_THROWS_WITH(Optimizer(model.named_parameters()), Contains("the parameter body.weight is bfloat16"));
 }
 
-template <class... Optimizers>
-void check_all_beside_bfloat16(std::tuple<Optimizers...>*) {
-  (check_beside_bfloat16<Optimizers>(), ...);
-}
-
 }  // namespace
 
 TEST_CASE("every optimiser leaves frozen parameters alone, bfloat16 or not, and refuses to train bfloat16") {
-  check_all_beside_bfloat16(static_cast<optim::AllOptimizers*>(nullptr));
+  each_optimizer([](auto* type) { check_beside_bfloat16<std::decay_t<decltype(*type)>>(); });
 
   OnBfloat16 model;
   const Tensor body = model.body.weight.clone(), head = model.head.weight.detach().clone();
@@ -343,7 +361,7 @@ TEST_CASE("optimisers refuse bad arguments") {
 TEST_CASE("every optimiser refuses each of its options where it is not a number") {
   each_optimizer([](auto* type) {
     using Optimizer = std::decay_t<decltype(*type)>;
-    Optimizer optimizer({leaf(ones({2}))}, 0.1);
+    Optimizer optimizer({leaf(ones({2, 2}))}, 0.1);
     const StateDict good = optimizer.state_dict();
     std::size_t numbers = 0;
     for (std::size_t i = 0; i < good.size(); ++i) {
@@ -382,14 +400,14 @@ void resume(const Options& options, const std::function<void(Options&)>& change 
             const std::function<void(Options&)>& later = {}) {
   Generator random(4);
   std::vector<Tensor> gradients;
-  for (int t = 0; t < 6; ++t) gradients.push_back(randn({5}, float32, random));
+  for (int t = 0; t < 6; ++t) gradients.push_back(randn({2, 3}, float32, random));
   const auto steps = [&](Optimizer& optimizer, Tensor& p, int from, int to) {
     for (int t = from; t < to; ++t) {
       p.set_grad(gradients[static_cast<std::size_t>(t)]);
       optimizer.step();
     }
   };
-  Tensor a = leaf(ones({5})), b = leaf(ones({5}));
+  Tensor a = leaf(ones({2, 3})), b = leaf(ones({2, 3}));
   Optimizer straight(StateDict{{"w", a}}, options);
   Optimizer first(StateDict{{"w", b}}, options);
   steps(straight, a, 0, 3);
@@ -430,6 +448,7 @@ TEST_CASE("an optimiser goes on from its saved state where an option has been ch
   resume<optim::Adam, optim::AdamOptions>({}, [](auto& o) { o.amsgrad(true); });
   resume<optim::AdamW, optim::AdamWOptions>({}, [](auto& o) { o.amsgrad(true); });
   resume<optim::RMSprop, optim::RMSpropOptions>({}, [](auto& o) { o.momentum(0.9).centered(true); });
+  resume<optim::Muon, optim::MuonOptions>({}, [](auto& o) { o.adamw(true); });
   // One that it no longer asks for is there when it does again.
   resume<optim::SGD, optim::SGDOptions>(
       optim::SGDOptions().lr(0.1).momentum(0.9), [](auto& o) { o.momentum(0); }, [](auto& o) { o.momentum(0.9); });

@@ -94,7 +94,7 @@ TEST_CASE("schedules have PyTorch's rates, and go on from their state", "[golden
   });
   follow("chained", [](Optimizer& o) {
     const std::vector<std::shared_ptr<Schedule>> parts{make<LinearLR>(o, 0.2, 1., 10), make<ExponentialLR>(o, 0.97),
-                                                       make<CosineAnnealingLR>(o, 120, 0.001)};
+                                                       make<CosineAnnealingLR>(o, 120)};
     return make<ChainedScheduler>(o, parts);
   });
 }
@@ -196,6 +196,162 @@ TEST_CASE("a rate that falls to 0 does not round below it") {
     }
     CHECK(optimizer.lr() < 1e-17);
   }
+}
+
+namespace {
+
+// A schedule and its factor of the base rate at position t, by its formula.
+struct Factor {
+  std::string name;
+  Make make;
+  std::function<double(double t, double base)> factor;
+};
+
+std::vector<Factor> factors() {
+  using namespace optim;
+  const double pi = std::acos(-1.);
+  const auto falling = [](double t) { return 1 / (1 + 0.1 * t); };
+  const auto restarted = [=](double t) {
+    double period = 3;
+    for (; t >= period; period *= 2) t -= period;
+    return (1 + std::cos(pi * t / period)) / 2;
+  };
+  return {
+      {"StepLR", [](Optimizer& o) { return make<StepLR>(o, 3, 0.7); },
+       [](double t, double) { return std::pow(0.7, std::floor(t / 3)); }},
+      {"MultiStepLR",
+       [](Optimizer& o) {
+         return make<MultiStepLR>(o, std::vector<std::int64_t>{2, 5, 5}, 0.3);
+       },
+       [](double t, double) { return std::pow(0.3, (t >= 2) + 2 * (t >= 5)); }},
+      {"ExponentialLR", [](Optimizer& o) { return make<ExponentialLR>(o, 0.93); },
+       [](double t, double) { return std::pow(0.93, t); }},
+      {"LinearLR", [](Optimizer& o) { return make<LinearLR>(o, 0.2, 0.8, 6); },
+       [](double t, double) { return 0.2 + 0.1 * std::min(t, 6.); }},
+      {"ConstantLR", [](Optimizer& o) { return make<ConstantLR>(o, 0.3, 4); },
+       [](double t, double) { return t < 4 ? 0.3 : 1; }},
+      {"PolynomialLR", [](Optimizer& o) { return make<PolynomialLR>(o, 15, 1.7); },
+       [](double t, double) { return std::pow(1 - std::min(t, 15.) / 15, 1.7); }},
+      {"LambdaLR", [=](Optimizer& o) { return make<LambdaLR>(o, LRLambda(falling)); },
+       [=](double t, double) { return falling(t); }},
+      {"MultiplicativeLR", [=](Optimizer& o) { return make<MultiplicativeLR>(o, LRLambda(falling)); },
+       [=](double t, double) { return t == 0 ? 1 : std::tgamma(11.) * std::pow(10., t) / std::tgamma(t + 11); }},
+      {"CosineAnnealingLR", [](Optimizer& o) { return make<CosineAnnealingLR>(o, 7); },
+       [=](double t, double) { return (1 + std::cos(pi * t / 7)) / 2; }},
+      {"CosineAnnealingLR with a minimum", [](Optimizer& o) { return make<CosineAnnealingLR>(o, 7, 0.001); },
+       [=](double t, double base) { return (0.001 + (base - 0.001) * (1 + std::cos(pi * t / 7)) / 2) / base; }},
+      {"CosineAnnealingWarmRestarts", [](Optimizer& o) { return make<CosineAnnealingWarmRestarts>(o, 3, 2); },
+       [=](double t, double) { return restarted(t); }},
+      {"WarmupStableDecayLR", [](Optimizer& o) { return make<WarmupStableDecayLR>(o, 20, 4, 8, 0.1); },
+       [](double t, double) {
+         const double left = std::max(0., 20 - t) / 8;
+         return t < 4 ? (t + 1) / 4 : t < 12 ? 1 : left + (1 - left) * 0.1;
+       }},
+      {"NoamLR", [](Optimizer& o) { return make<NoamLR>(o, 16, 5); },
+       [](double t, double) { return std::min(1 / std::sqrt(t + 1), (t + 1) * std::pow(5, -1.5)) / 4; }},
+  };
+}
+
+std::vector<double> rates_of(const optim::Optimizer& o) { return {o.lr(0), o.lr(1)}; }
+
+constexpr std::int64_t last = 25;
+
+// The rates of a schedule at positions 0 … last.
+std::vector<std::vector<double>> path_of(const Make& make_schedule) {
+  auto optimizer = two_groups();
+  const auto schedule = make_schedule(optimizer);
+  std::vector<std::vector<double>> path{rates_of(optimizer)};
+  while (schedule->position() < last) schedule->step(), path.push_back(rates_of(optimizer));
+  return path;
+}
+
+// A chain has the product of the factors; also when it is saved and resumed in the middle, and in a sequence.
+void check_chain(const std::vector<Factor>& parts) {
+  const Make chain = [&](optim::Optimizer& o) {
+    std::vector<std::shared_ptr<optim::Schedule>> inner;
+    for (const Factor& f : parts) inner.push_back(f.make(o));
+    return make<optim::ChainedScheduler>(o, inner);
+  };
+  std::string names;
+  for (const Factor& f : parts) names += f.name + ' ';
+  INFO(names);
+  const auto path = path_of(chain);
+  double worst = 0;
+  for (std::size_t t = 0; t < path.size(); ++t)
+    for (const auto& [g, base] : {std::pair(0, 0.5), std::pair(1, 0.02)}) {
+      double right = base;
+      for (const Factor& f : parts) right *= f.factor(static_cast<double>(t), base);
+      worst = std::max(worst, std::abs(path[t][static_cast<std::size_t>(g)] - right) / (right + 1e-4 * base));
+    }
+  CHECK(worst < 1e-11);
+
+  auto first = two_groups(), second = two_groups();
+  const auto saved = chain(first), resumed = chain(second);
+  for (int t = 0; t < 9; ++t) saved->step();
+  resumed->load_state_dict(saved->state_dict());
+  bool same = true;
+  for (std::size_t t = 9; t < path.size(); ++t, resumed->step()) same = same && rates_of(second) == path[t];
+  CHECK(same);
+
+  const auto sequence = path_of([&](optim::Optimizer& o) {
+    return make<optim::SequentialLR>(
+        o, std::vector<std::shared_ptr<optim::Schedule>>{make<optim::ExponentialLR>(o, 0.5), chain(o)},
+        std::vector<std::int64_t>{4});
+  });
+  CHECK(std::equal(sequence.begin() + 4, sequence.end(), path.begin()));
+}
+
+}  // namespace
+
+TEST_CASE("the factors of chained schedules multiply: every pair, some triples, at every step") {
+  const std::vector<Factor> all = factors();
+  for (const Factor& one : all) check_chain({one});
+  for (const Factor& one : all)
+    for (const Factor& other : all) check_chain({one, other});
+  for (std::size_t i = 0; i < all.size(); ++i)
+    for (const std::size_t step : {1u, 4u}) check_chain({all[i], all[(i + step) % 13], all[(i + 2 * step + 1) % 13]});
+
+  const auto rate = [&](std::size_t one, std::size_t other, std::size_t t) {
+    return path_of([&](optim::Optimizer& o) {
+      const std::vector<std::shared_ptr<optim::Schedule>> parts{all[one].make(o), all[other].make(o)};
+      return make<optim::ChainedScheduler>(o, parts);
+    })[t][1];
+  };
+  REQUIRE(all[10].name == "CosineAnnealingWarmRestarts");
+  CHECK(rate(1, 10, 2) == Approx(0.0015).epsilon(1e-13));
+  CHECK(rate(3, 10, 0) == Approx(0.004).epsilon(1e-13));
+}
+
+TEST_CASE("a chain goes on from a rate that was set by hand") {
+  using namespace optim;
+  auto optimizer = two_groups(), other = two_groups();
+  const auto chain = [](Optimizer& o) {
+    const std::vector<std::shared_ptr<Schedule>> parts{make<CosineAnnealingWarmRestarts>(o, 4),
+                                                       make<ExponentialLR>(o, 0.9)};
+    return make<ChainedScheduler>(o, parts);
+  };
+  const auto schedule = chain(optimizer), undisturbed = chain(other);
+  for (int t = 0; t < 11; ++t) {
+    if (t == 3) optimizer.set_lr(1, optimizer.lr(1) / 4);
+    if (t >= 3) CHECK(optimizer.lr(1) == Approx(other.lr(1) / 4).epsilon(1e-12));
+    CHECK(optimizer.lr(0) == other.lr(0));
+    schedule->step(), undisturbed->step();
+  }
+}
+
+TEST_CASE("what is no factor of the base rate is refused in a chain") {
+  using namespace optim;
+  SGD optimizer({leaf()}, 1.);
+  const auto cycle = make<OneCycleLR>(optimizer, 0.1, 5), half = make<ExponentialLR>(optimizer, 0.5);
+  const auto sequence = std::make_shared<SequentialLR>(optimizer, std::vector<std::shared_ptr<Schedule>>{half, cycle},
+                                                       std::vector<std::int64_t>{2});
+  CHECK_THROWS_WITH(ChainedScheduler(optimizer, {half, cycle}),
+                    "[ChainedScheduler] schedule 1, OneCycleLR, can't be multiplied with others: its rates follow from "
+                    "max_lr, and not from the base rate; run it alone, or in a SequentialLR");
+  CHECK_THROWS_WITH(ChainedScheduler(optimizer, {sequence, half}),
+                    Contains("schedule 0, SequentialLR, can't be multiplied") && Contains("max_lr"));
+  CHECK_NOTHROW(ChainedScheduler(optimizer, {cycle}));
+  CHECK_THROWS_WITH(ChainedScheduler(optimizer, {half, half}), Contains("schedule 0 is there twice"));
 }
 
 TEST_CASE("schedules in sequence may be chains and sequences themselves") {

@@ -2,9 +2,9 @@
 #include <cmath>
 
 #include "fit/graph.hpp"
-#include "fit/lbfgs.hpp"
 #include "fit/ops.hpp"
 #include "fit/optim.hpp"
+#include "fit/optim/more/lbfgs.hpp"
 #include "fit/schedule.hpp"
 #include "support/catch.hpp"
 #include "support/optimizer_path.hpp"

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fit/detail/function.hpp"
@@ -10,7 +11,7 @@
 #include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
 
-/// Learning rate schedules. Names, defaults and values are PyTorch's, with one exception at SequentialLR.
+/// Learning rate schedules. Names, defaults and values are PyTorch's, but for SequentialLR and ChainedScheduler.
 ///
 ///     optim::SGD optimizer(net.named_parameters(), 0.1);
 ///     optim::CosineAnnealingLR schedule(optimizer, steps);
@@ -28,10 +29,9 @@ class Schedule {
   Schedule& operator=(const Schedule&) = delete;
 
   /// Moves to the next position and sets the rates. Throws Error, and changes nothing, after the end of the schedule.
-  virtual void step();
-  /// Throws the Error that step() would throw, and changes nothing. A class that overrides step() overrides it, too, if
-  /// its step() may throw.
-  virtual void check_step() const;
+  void step();
+  /// Throws the Error that step() would throw, and changes nothing.
+  void check_step() const;
   /// The number of calls of step() (PyTorch: last_epoch).
   std::int64_t position() const { return position_; }
 
@@ -45,6 +45,8 @@ class Schedule {
  protected:
   /// Inner schedules.
   using List = std::vector<std::shared_ptr<Schedule>>;
+  /// A rate for each group.
+  using Rates = std::vector<double>;
   Schedule(const char* op, Optimizer& optimizer, List inner = {});
   /// The arguments of a formula for the rate of a group.
   struct At {
@@ -52,34 +54,33 @@ class Schedule {
     std::int64_t t;   ///< the position
     double lr, base;  ///< the group's rate at t - 1, and its base rate
   };
-  /// Sets the formula of the rate, and moves to position 0. A constructor calls it last; a schedule without a formula
-  /// overrides step().
+  /// Sets the formula of the rate, and begins.
   void start(std::function<double(const At&)> formula);
+
+  /// The rates of the next position, if `rates` are those of this one. Throws Error after the end.
+  virtual Rates next(const Rates& rates) const;
+  /// The rates of position 0.
+  virtual Rates first() const;
+  /// The rates that this schedule alone gives at its position: the base rates times its factor.
+  virtual Rates own() const;
+  /// Moves to the next position, or to position 0. The rates are set elsewhere.
+  virtual void move();
+  virtual void restart();
+  /// Why the rates are no factor of the base rates, so that no chain may multiply them; null if they are one.
+  virtual const char* no_factor() const { return nullptr; }
+
+  const char* op() const { return op_; }
+  Optimizer& optimizer() const { return optimizer_; }
+  const Rates& base() const { return base_; }
   /// The inner schedules.
   const List& inner() const { return inner_; }
-  /// Sets the base rates and moves to position 0.
-  void restart();
-  /// Sets the base rates, and the position to -1, so that the next step() moves to 0.
-  void rewind();
-  /// Increases the position only.
-  void count_step() { ++position_; }
-  /// Throws Error unless every group has the option "momentum" or "beta1".
-  void check_momentum() const;
-  /// Sets this option for all groups.
-  void set_momentum(double momentum);
-  /// The values that step() may change, to restore them after an Error.
-  struct Snapshot {
-    std::vector<std::vector<Optimizer::Option>> options;  // of the groups
-    std::vector<std::int64_t> positions;                  // of this and the inner schedules
-  };
-  /// Takes a snapshot, or restores it.
-  Snapshot snapshot() const;
-  void restore(const Snapshot& before);
+  /// Moves to position 0, whose rates are these. A constructor calls it last.
+  void begin(const Rates& rates);
 
  private:
-  friend class SequentialLR;  // restarts the inner schedules
-  /// The rates of the next position.
-  std::vector<double> next_rates() const;
+  friend class SequentialLR;  // these call the functions of inner schedules
+  friend class ChainedScheduler;
+  Rates formula_rates(std::int64_t t, const Rates& before) const;
   /// Calls f(schedule, prefix of its names) for this schedule and the inner ones.
   template <class Self, class F>
   static void each(Self& self, const F& f, const std::string& prefix = {});
@@ -87,9 +88,11 @@ class Schedule {
   const char* op_;
   Optimizer& optimizer_;
   std::function<double(const At&)> formula_;
-  std::vector<double> base_;
-  std::int64_t position_ = -1;
+  Rates base_;
+  std::int64_t position_ = -1;  // -1: not started
   List inner_;
+  mutable Rates own_;  // own() at own_position_, from which it goes on
+  mutable std::int64_t own_position_ = -1;
 };
 
 /// Multiplies the rate by gamma every step_size steps.
@@ -193,9 +196,14 @@ struct OneCycleOptions {
 class OneCycleLR final : public Schedule {
  public:
   OneCycleLR(Optimizer& optimizer, double max_lr, std::int64_t total_steps, const OneCycleOptions& options = {});
-  void step() override;
+
+ protected:
+  void move() override;
+  void restart() override;
+  const char* no_factor() const override;
 
  private:
+  void set_momentum();
   double at(std::int64_t t, double start, double peak, double end) const;
   std::int64_t total_;
   OneCycleOptions options_;
@@ -216,19 +224,40 @@ class NoamLR final : public Schedule {
 class SequentialLR final : public Schedule {
  public:
   SequentialLR(Optimizer& optimizer, List schedules, std::vector<std::int64_t> milestones);
-  void step() override;
-  void check_step() const override;
+
+ protected:
+  Rates next(const Rates& rates) const override;
+  Rates first() const override;
+  Rates own() const override;
+  void move() override;
+  void restart() override;
+  const char* no_factor() const override;
 
  private:
+  /// The schedule of position t, and whether it starts there.
+  std::pair<Schedule*, bool> at(std::int64_t t) const;
   std::vector<std::int64_t> milestones_;
 };
 
-/// Runs all schedules in each step, in order. Each changes the rate that the previous schedule set.
+/// Runs schedules together, from their position 0. Each alone would multiply the base rate by a factor; the chain
+/// multiplies it by the product of these factors. A minimum rate (eta_min) is a part of its schedule's factor. PyTorch's
+/// differs: a schedule that computes from the base rate drops the factors of the others. A rate that was set by hand is
+/// multiplied further. Throws Error for a schedule that is there twice, and for OneCycleLR beside others: its rates
+/// follow from max_lr, and are no factor.
 class ChainedScheduler final : public Schedule {
  public:
   ChainedScheduler(Optimizer& optimizer, List schedules);
-  void step() override;
-  void check_step() const override;
+
+ protected:
+  Rates next(const Rates& rates) const override;
+  Rates first() const override;
+  Rates own() const override;
+  void move() override;
+  void restart() override;
+
+ private:
+  template <class F>
+  Rates product(const F& rates_of) const;
 };
 
 /// The options of ReduceLROnPlateau.

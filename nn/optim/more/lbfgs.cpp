@@ -1,4 +1,4 @@
-#include "fit/lbfgs.hpp"
+#include "fit/optim/more/lbfgs.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +9,8 @@
 #include "common/rollback.hpp"
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
-#include "optim/fused_step.hpp"
 #include "optim/named.hpp"
+#include "optim/ranges.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::optim {
@@ -135,70 +135,87 @@ Tensor LBFGS::direction(const Tensor& g) {
 }
 
 // Finds a step length t with loss <= start + c1 t slope and |slope at t| <= c2 |slope|: first a bracket of t, then t.
-LBFGS::Point LBFGS::search(const std::function<Point(double)>& at, double t, const Point& start,
-                           std::int64_t most) const {
-  constexpr double c1 = 1e-4, c2 = 0.9;
-  constexpr double smallest = 1e-9;
-  const auto falls = [&](const Point& p) { return p.loss <= start.loss + c1 * p.t * start.slope; };
-  const auto flat = [&](const Point& p) { return std::abs(p.slope) <= -c2 * start.slope; };
-  const double d_most = largest(d_);
+struct LBFGS::Search {
+  static constexpr double c1 = 1e-4, c2 = 0.9;
+  bool falls(const Point& p) const { return p.loss <= start.loss + c1 * p.t * start.slope; }
+  bool flat(const Point& p) const { return std::abs(p.slope) <= -c2 * start.slope; }
 
-  Point before = start, now = at(t);
-  std::vector<Point> bracket;
-  bool done = false;
-  std::int64_t iteration = 0;
-  for (; iteration < most; ++iteration) {
-    if (!falls(now) || (iteration > 1 && now.loss >= before.loss) || (!flat(now) && now.slope >= 0)) {
-      bracket = {before, now};
-      break;
-    }
-    if (flat(now)) {
-      bracket = {now};
-      done = true;
-      break;
-    }
-    const double further = cubic_minimum(before, now, std::pair(now.t + 0.01 * (now.t - before.t), now.t * 10));
-    before = now;
-    now = at(further);
+  Point run(double t) {
+    std::vector<Point> bracket = find_bracket(t);
+    return bracket.size() == 1 ? bracket[0] : narrowed(bracket);
   }
-  if (iteration == most) bracket = {start, now};
 
-  bool little = false;  // the last point was close to an end of the bracket
-  std::size_t low = bracket.front().loss <= bracket.back().loss ? 0 : 1, high = 1 - low;
-  if (bracket.size() == 1) low = 0;
-  while (!done && iteration < most) {
-    if (std::abs(bracket[1].t - bracket[0].t) * d_most < smallest) break;
-    double next = cubic_minimum(bracket[0], bracket[1]);
+  // One point that is good, or two around such a point.
+  std::vector<Point> find_bracket(double t) {
+    Point before = start, now = at(t);
+    for (; iteration < most; ++iteration) {
+      if (!falls(now) || (iteration > 1 && now.loss >= before.loss) || (!flat(now) && now.slope >= 0))
+        return {before, now};
+      if (flat(now)) return {now};
+      const double further = cubic_minimum(before, now, std::pair(now.t + 0.01 * (now.t - before.t), now.t * 10));
+      before = now;
+      now = at(further);
+    }
+    return {start, now};
+  }
+
+  // The minimum of the cubic, but not close to an end of the bracket twice in a row.
+  double next_inside(const std::vector<Point>& bracket) {
+    const double next = cubic_minimum(bracket[0], bracket[1]);
     const double left = std::min(bracket[0].t, bracket[1].t), right = std::max(bracket[0].t, bracket[1].t);
     const double margin = 0.1 * (right - left);
-    if (std::min(right - next, next - left) < margin) {
-      if (little || next >= right || next <= left) {
-        next = std::abs(next - right) < std::abs(next - left) ? right - margin : left + margin;
-        little = false;
-      } else {
-        little = true;
-      }
-    } else {
-      little = false;
-    }
-    now = at(next);
-    ++iteration;
-    if (!falls(now) || now.loss >= bracket[low].loss) {
-      bracket[high] = now;
-      low = bracket[0].loss <= bracket[1].loss ? 0 : 1;
-      high = 1 - low;
-    } else {
-      if (flat(now))
-        done = true;
-      else if (now.slope * (bracket[high].t - bracket[low].t) >= 0)
-        bracket[high] = bracket[low];
-      bracket[low] = now;
-    }
+    const bool again = close_to_end;
+    close_to_end = std::min(right - next, next - left) < margin;
+    if (!close_to_end || (!again && next < right && next > left)) return next;
+    close_to_end = false;
+    return std::abs(next - right) < std::abs(next - left) ? right - margin : left + margin;
   }
-  return bracket[low];
+
+  Point narrowed(std::vector<Point>& bracket) {
+    constexpr double smallest = 1e-9;
+    std::size_t low = bracket[0].loss <= bracket[1].loss ? 0 : 1, high = 1 - low;
+    for (bool done = false; !done && iteration < most; ++iteration) {
+      if (std::abs(bracket[1].t - bracket[0].t) * direction_max < smallest) break;
+      const Point now = at(next_inside(bracket));
+      if (!falls(now) || now.loss >= bracket[low].loss) {
+        bracket[high] = now;
+        low = bracket[0].loss <= bracket[1].loss ? 0 : 1;
+        high = 1 - low;
+      } else {
+        done = flat(now);
+        if (!done && now.slope * (bracket[high].t - bracket[low].t) >= 0) bracket[high] = bracket[low];
+        bracket[low] = now;
+      }
+    }
+    return bracket[low];
+  }
+
+  const std::function<Point(double)>& at;
+  const Point& start;
+  const std::int64_t most;
+  const double direction_max;
+  std::int64_t iteration = 0;
+  bool close_to_end = false;  // the last point was
+};
+
+// Moves along the direction, and sets t_.
+LBFGS::Point LBFGS::search(const std::function<Tensor()>& closure, const Point& start, std::int64_t most) {
+  const Tensor from = values();
+  const std::function<Point(double)> at = [&](double t) {
+    set_values(from + d_ * t);
+    Point there = evaluate(closure);
+    set_values(from);
+    there.t = t;
+    there.slope = product(there.gradient, d_);
+    return there;
+  };
+  const Point found = Search{at, start, most, largest(d_)}.run(t_);
+  t_ = found.t;
+  set_values(from + d_ * t_);
+  return found;
 }
 
-double LBFGS::step(const std::function<Tensor()>& closure) {
+void LBFGS::check_options() const {
   const LBFGSOptions& o = options_;
   check_not_negative(lbfgs_op, "lr", o.lr());
   check_not_negative(lbfgs_op, "tolerance_grad", o.tolerance_grad());
@@ -206,6 +223,11 @@ double LBFGS::step(const std::function<Tensor()>& closure) {
   if (o.max_iter() < 1) check::fail(lbfgs_op, "max_iter is ", o.max_iter(), ": it must be positive");
   if (o.max_eval() < 0) check::fail(lbfgs_op, "max_eval is ", o.max_eval(), ": it must not be negative");
   if (o.history_size() < 1) check::fail(lbfgs_op, "history_size is ", o.history_size(), ": it must be positive");
+}
+
+double LBFGS::step(const std::function<Tensor()>& closure) {
+  const LBFGSOptions& o = options_;
+  check_options();
   if (!closure) check::fail(lbfgs_op, "the closure is empty: it must compute the gradients and give the loss");
   const std::int64_t most = o.max_eval() > 0 ? o.max_eval() : o.max_iter() * 5 / 4;
   for (const auto& [name, p] : parameters_) {
@@ -233,22 +255,11 @@ double LBFGS::step(const std::function<Tensor()>& closure) {
     now.slope = product(now.gradient, d_);
     if (now.slope > -o.tolerance_change()) break;
 
-    const Tensor from = values();
     const auto evaluations = [&] { return func_evals_ - before.func_evals_; };
     if (o.line_search_fn() == LineSearch::strong_wolfe) {
-      const auto at = [&](double t) {
-        set_values(from + d_ * t);
-        Point there = evaluate(closure);
-        set_values(from);
-        there.t = t;
-        there.slope = product(there.gradient, d_);
-        return there;
-      };
-      now = search(at, t_, now, most - evaluations());
-      t_ = now.t;
-      set_values(from + d_ * t_);
+      now = search(closure, now, most - evaluations());
     } else {
-      set_values(from + d_ * t_);
+      set_values(values() + d_ * t_);
       if (iteration < o.max_iter()) now = evaluate(closure);
     }
     if (evaluations() >= most || largest(now.gradient) <= o.tolerance_grad() ||

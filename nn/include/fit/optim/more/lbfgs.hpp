@@ -3,8 +3,7 @@
 #include <vector>
 
 #include "fit/detail/function.hpp"
-#include "fit/optim.hpp"
-#include "fit/option.hpp"
+#include "fit/optim/optimizer.hpp"
 #include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
 
@@ -73,7 +72,9 @@ class LBFGS {
   Tensor values() const;
   void set_values(const Tensor& flat);
   Tensor direction(const Tensor& g);
-  Point search(const std::function<Point(double)>& at, double t, const Point& start, std::int64_t most) const;
+  struct Search;
+  Point search(const std::function<Tensor()>& closure, const Point& start, std::int64_t most);
+  void check_options() const;
 
   StateDict parameters_;
   LBFGSOptions options_;

@@ -1,10 +1,8 @@
 #pragma once
 #include <cstdint>
 #include <string>
-#include <vector>
 
-#include "fit/optim.hpp"
-#include "fit/option.hpp"
+#include "fit/optim/adam.hpp"
 
 namespace fit::optim {
 
@@ -39,9 +37,41 @@ struct MuonOptions {
 /// except that the iteration is not in bfloat16.
 using Muon = GroupedOptimizer<MuonOptions>;
 
-/// The matrices of a net's Linear layers with `muon`, all else with `adamw`. A matrix that an embedding shares counts
-/// as an embedding. So do the matrices that match a pattern of `others`; a pattern may match nothing.
-std::vector<Group<MuonOptions>> muon_groups(const nn::Layer& net, const MuonOptions& muon, const AdamWOptions& adamw,
-                                            const std::vector<std::string>& others = {"head.weight"});
+namespace detail {
+/// The Newton-Schulz iteration: a matrix with the singular vectors of u, and singular values near 1.
+Tensor orthogonalized(const Tensor& u, const MuonOptions& o);
+}  // namespace detail
+
+template <>
+struct detail::Formula<MuonOptions> : detail::TensorFormula<MuonOptions, 1> {
+  static constexpr const char *name = "Muon", *state_names[] = {"momentum_buffer", "exp_avg", "exp_avg_sq"};
+  using Kernel = Formula<AdamWOptions>;  // the step of the groups with adamw
+  static constexpr int first_kernel_state = 1;
+
+  template <class List>
+  void options(List& list) {
+    list.not_negative("lr", lr_).below_1("momentum", momentum_).not_negative("weight_decay", weight_decay_);
+    list.any("nesterov", nesterov_).not_negative("ns_steps", ns_steps_).not_negative("eps", eps_);
+    list.any("match_rms_adamw", match_rms_adamw_).any("bfloat16", bfloat16_).any("maximize", maximize_);
+    list.any("adamw", adamw_).below_1("beta1", beta1_).below_1("beta2", beta2_).not_negative("adamw_eps", adamw_eps_);
+  }
+  void check() const {
+    require(ns_steps_ <= 99, name, {{"ns_steps", static_cast<double>(ns_steps_)}}, "it must be in 0 … 99");
+  }
+  void check_parameter(const std::string& parameter, const Tensor& p) const;
+  unsigned states() const { return adamw_ ? 6 : 1; }
+  bool has_kernel() const { return adamw_; }
+  Kernel kernel() const;
+
+  template <unsigned, class V>
+  void update(V& p, const V& g, V* s) const {
+    const V share = g * (1 - momentum_);
+    s[0] = s[0] * momentum_ + share;
+    const V u = orthogonalized(nesterov_ ? s[0] * momentum_ + share : s[0], *this);
+    const double m = static_cast<double>(p.size(0)), n = static_cast<double>(p.size(1));
+    const double factor = match_rms_adamw_ ? 0.2 * sqrt(max(m, n)) : sqrt(max(1., m / n));
+    p = p * (1 - lr_ * weight_decay_) - u * (lr_ * factor);
+  }
+};
 
 }  // namespace fit::optim
