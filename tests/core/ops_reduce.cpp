@@ -140,7 +140,7 @@ std::vector<OpRow> reduce_rows() {
                     .bad("x has shape [3]: [1, 3] does not broadcast to it", [] {
                       sum_to(zeros({3}), {1, 3});
                     }));
-  const std::map<std::string, int> degrees{{"sum", 1}, {"mean", 1}, {"var", 2},    {"std", 1},   {"stddev", 1},
+  const std::map<std::string, int> degrees{{"sum", 1}, {"mean", 1}, {"var", 2},    {"std", 1},
                                            {"max", 1}, {"min", 1},  {"cumsum", 1}, {"sum_to", 1}};
   for (OpRow& r : all) {
     if (const auto d = degrees.find(r.op); d != degrees.end()) r = std::move(r).homogeneous(d->second);
