@@ -202,7 +202,7 @@ Gradients composed_gradients(Norm kind, const Tensor& given, const Tensor& dy, c
                              const Tensor& rstd) {
   const auto average = [](const Tensor& t) { return mean(t, -1, keepdims); };
   const Shape kept = given.shape().with(given.rank() - 1, 1);
-  const Tensor scale = slice_scale(given, kept, reshape(rstd, kept));
+  const Tensor scale = given.numel() == 0 ? Tensor() : slice_scale(given, kept, reshape(rstd, kept));
   const Tensor x = scale.defined() ? given * scale : given;
   const Tensor centred = kind == Norm::layer ? x - average(x) : x, variance = average(centred * centred);
   const Tensor r = rsqrt(scale.defined() ? variance + square(scale * std::sqrt(eps)) : variance + eps), h = centred * r;

@@ -113,13 +113,15 @@ static std::vector<OpRow> row_ops() {
           .within(1e-4)
           .on({{2, 5}, {5}, {5}})
           .on({{19}, {19}, {19}})
+          .optional(1, 2)
           .homogeneous(0)
           .except("zeros", no_scale)
           .except("equal numbers", no_scale),
       OpRow("rms_norm", "without eps", [](const auto& in) { return rms_norm(in[0], in[1], 0); })
           .from(domain::nonzero, domain::real)
           .on({{2, 5}, {5}})
-          .on({{3, 1}, {1}})
+          .on({{3, 2}, {2}})
+          .optional(1)
           .homogeneous(0)
           .except("zeros", no_scale),
       OpRow("cross_entropy_rows",
