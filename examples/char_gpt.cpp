@@ -159,7 +159,7 @@ std::unique_ptr<nn::GPT> train(const Recipe& recipe, const Tensor& training, con
   const auto optimizer = recipe.optimizer(*model);
   const auto schedule = recipe.schedule(*optimizer, recipe.steps, std::min(100, recipe.steps / 4));
   Windows windows(training);
-  after(0, *model, plot::TrainingRow());
+  after(0, *model, TrainingRow());
   for (int step = 1; step <= recipe.steps; ++step) {
     const Batch batch(training, parallel.rows(windows.next()));
     optimizer->zero_grad();
@@ -168,7 +168,7 @@ std::unique_ptr<nn::GPT> train(const Recipe& recipe, const Tensor& training, con
     const double lr = optimizer->lr();
     optimizer->step();
     schedule->step();
-    after(step, *model, plot::TrainingRow{{"step", step}, {"loss", loss}, {"lr", lr}, {"grad_norm", norm}});
+    after(step, *model, TrainingRow{{"step", step}, {"loss", loss}, {"lr", lr}, {"grad_norm", norm}});
   }
   return model;
 }
@@ -190,7 +190,7 @@ int main(int argc, char** argv) {
         r.steps = e.quick ? 20 : 600;
         manual_seed(e.seed);
         const std::clock_t begin = std::clock();
-        const auto model = train(r, training, [](int, nn::GPT&, const plot::TrainingRow&) {});
+        const auto model = train(r, training, [](int, nn::GPT&, const TrainingRow&) {});
         const double passed = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
         std::cout << "| " << r.name << " | " << std::setprecision(3) << mean_loss(*model, validation) << " | "
                   << std::setprecision(1) << 1000 * passed / r.steps << " |" << std::endl;
@@ -207,7 +207,7 @@ int main(int argc, char** argv) {
     std::vector<std::string> letters;
     for (const char c : alphabet.decode(line)) letters.emplace_back(1, c);
     double validated = 0;
-    const auto model = train(recipe, training, [&](int step, nn::GPT& gpt, const plot::TrainingRow& numbers) {
+    const auto model = train(recipe, training, [&](int step, nn::GPT& gpt, const TrainingRow& numbers) {
       if (step > 0) page.add(numbers);
       if (step % (steps / 20) == 0)
         e.look(

@@ -56,7 +56,7 @@ std::int64_t leading(const N* y, std::int64_t n, double limit) {
 }
 
 /// dx = y (dy - sum(y dy)). y sums to 1, so the same number may be subtracted from every dy: that of the leading
-/// element. Then its own term of the sum is 0.
+/// element, if it is finite. Then its own term of the sum is 0.
 template <class N>
 void softmax_backward(N* dx, const N* y, const N* dy, std::int64_t n) {
   const std::int64_t k = leading(y, n, softmax_leads);

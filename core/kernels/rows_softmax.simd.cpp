@@ -163,6 +163,11 @@ void log_softmax(T* y, const T* x, std::int64_t slices, std::int64_t n, std::int
 // there is none.
 struct Softmax {
   static constexpr double limit = softmax_leads;
+  // Infinity is not subtracted: it would make NaN of every element.
+  template <class V>
+  static V leading(const V& dy) {
+    return xsimd::select(xsimd::abs(dy) < V(std::numeric_limits<typename V::value_type>::infinity()), dy, V(0));
+  }
   template <class V>
   static V term(const V& y, const V& dy, const V& leading) {
     return y * (dy - leading);
@@ -174,6 +179,10 @@ struct Softmax {
 };
 struct LogSoftmax {
   static constexpr double limit = log_softmax_leads;
+  template <class V>
+  static V leading(const V& dy) {
+    return dy;
+  }
   template <class V>
   static auto leads(const V& y) {
     return y > V(typename V::value_type(limit));
@@ -208,7 +217,7 @@ void backward(T* dx, const T* y, const T* dy, std::int64_t slices, std::int64_t 
   constexpr T limit = T(Op::limit);
   if (stride == 1) {
     for (std::int64_t l = 0; l < slices; ++l, dx += n, y += n, dy += n) {
-      const V leading(of_leading(y, dy, n, limit));
+      const V leading = Op::leading(V(of_leading(y, dy, n, limit)));
       Accumulators<V> sums(T(0));
       for_each_vector<V, 4>(n, [&](std::int64_t i, auto a, int j) {
         sums.at[j] += Op::term(a.template load<V>(y + i, T(0)), a.template load<V>(dy + i, T(0)), leading);
@@ -230,7 +239,8 @@ void backward(T* dx, const T* y, const T* dy, std::int64_t slices, std::int64_t 
     across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
       const auto here = a.template load<V>(py + at, lowest<T>) > V(limit);
       if (xsimd::any(here))
-        xsimd::select(here, a.template load<V>(pdy + at, T(0)), load<V>(leading + i)).store_unaligned(leading + i);
+        xsimd::select(here, Op::leading(a.template load<V>(pdy + at, T(0))), load<V>(leading + i))
+            .store_unaligned(leading + i);
     });
     across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
       const V t = Op::term(a.template load<V>(py + at, T(0)), a.template load<V>(pdy + at, T(0)), load<V>(leading + i));

@@ -98,7 +98,8 @@ Tensor segment_softmax(const Tensor& x, const Tensor& given_ids, int axis) {
       // dx = y (dy - sum(y dy)) over each segment, with dy less that of the leading element, as in softmax
       const Tensor y = b.y(), ids = b.saved(0);
       const auto sums = [&](const Tensor& x) { return segment_sums(x, ids, axis, segments); };
-      const Tensor dy = b.dy() - sums(where(gt(y, kernels::softmax_leads), b.dy(), 0));
+      const Tensor leads = logical_and(gt(y, kernels::softmax_leads), isfinite(b.dy()));
+      const Tensor dy = b.dy() - sums(where(leads, b.dy(), 0));
       b.give(0, y * (dy - sums(y * dy)));
     });
   });

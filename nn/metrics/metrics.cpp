@@ -159,15 +159,4 @@ double ConfusionMatrix::f1(Average average) const {
   return averaged(average, [&](std::int64_t c) { return f1(c); });
 }
 
-plot::Figure ConfusionMatrix::figure(const std::vector<std::string>& names, const std::string& title) const {
-  std::vector<double> shares(counts_.size());
-  for (std::int64_t c = 0; c < classes_; ++c)
-    for (std::int64_t i = 0; i < classes_; ++i) {
-      const auto at = static_cast<std::size_t>(c * classes_ + i);
-      shares[at] = share_or_0(static_cast<double>(counts_[at]), of(c).right);
-    }
-  const auto o = plot::Options().title(title).xlabel("Predicted").ylabel("Right").x(names).y(names).vmin(0).vmax(1);
-  return plot::heatmap(tensor(shares, {classes_, classes_}), o);
-}
-
 }  // namespace fit::metrics

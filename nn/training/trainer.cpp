@@ -11,7 +11,6 @@
 #include "fit/autocast.hpp"
 #include "fit/graph.hpp"
 #include "fit/nn/loss.hpp"
-#include "fit/plot.hpp"
 #include "layers/buffers.hpp"
 #include "optim/grad_norm.hpp"
 #include "optim/named.hpp"
@@ -24,13 +23,6 @@ using data::Batch;
 using End = TrainerResult::End;
 
 namespace {
-
-// The page computes the current rate from tokens. The rate in the metrics is the mean since the start.
-MetricsLog::Row for_page(MetricsLog::Row row, std::int64_t tokens) {
-  row.erase("rate");
-  row["tokens"] = static_cast<double>(tokens);
-  return row;
-}
 
 // A guard: puts the model in evaluation, and then gives each layer its mode back.
 class Evaluation {
@@ -108,6 +100,12 @@ Trainer& Trainer::heads(std::function<AttentionRecording(std::int64_t)> look, st
   return *this;
 }
 
+Trainer& Trainer::listen(std::shared_ptr<TrainingListener> listener) {
+  if (!listener) check::fail("Trainer", "the listener is null: it must be an object");
+  listeners_.push_back(std::move(listener));
+  return *this;
+}
+
 TrainerResult Trainer::run() {
   const InterruptGuard interrupt;
   const std::shared_ptr<void> folder = begin();
@@ -129,7 +127,7 @@ TrainerResult Trainer::run() {
   result.end = interrupted() ? End::interrupted : early_.stop() ? End::stopped_early : End::done;
   result.step = checkpoint_.step;
   result.best_validation = early_.best();
-  finish(bar, result.end);
+  finish(bar, result);
   return result;
 }
 
@@ -149,7 +147,7 @@ void Trainer::train(ProgressBar& bar, TrainerResult& result) {
     for (const Batch& batch : loader_) {
       empty = 0;
       if (batches == 0) zero_grad(), row_.clear();
-      loss = backward(batch, ++batches == options_.accumulate());
+      loss = backward(batch, ++batches);
       tokens += tokens_(batch);
       if (batches < options_.accumulate()) continue;
       agree(tokens);
@@ -167,8 +165,9 @@ void Trainer::train(ProgressBar& bar, TrainerResult& result) {
       if (look_ && due(look_every_)) look();
       if (due(options_.log_every()) || row_.count("validation")) {
         metrics_.add(row_);
-        if (page_) page_->add(for_page(row_, tokens_since));
-        tokens_since = 0;
+        TrainingRow row = row_;
+        row["tokens"] = static_cast<double>(std::exchange(tokens_since, 0));
+        tell([&](TrainingListener& listener) { listener.on_step(row); });
       }
       if (over()) break;
       if (save_due_ || due(options_.save_every() > 0 ? options_.save_every() : validate_every_)) save_last();
@@ -217,15 +216,10 @@ std::shared_ptr<void> Trainer::begin() {
   saved_ = steady_seconds();
   buffers_ = std::make_shared<nn::SavedBuffers>(model_);
   note_place();
-  if (writes()) {
-    metrics_ = MetricsLog(path("metrics.jsonl"), checkpoint_.step > 0 ? checkpoint_.step : -1);
-    std::vector<plot::TrainingRow> before;
-    for (const MetricsLog::Row& row : metrics_.rows()) before.push_back(for_page(row, 0));
-    page_ = std::make_unique<plot::TrainingPage>(
-        path("training.html"),
-        plot::TrainingPageOptions().title(options_.title()).steps(options_.steps()).before(std::move(before)));
-    if (look_) look();
-  }
+  if (writes()) metrics_ = MetricsLog(path("metrics.jsonl"), checkpoint_.step > 0 ? checkpoint_.step : -1);
+  const TrainingStart start{options_.out(), options_.title(), options_.steps(), metrics_.rows()};
+  tell([&](TrainingListener& listener) { listener.on_begin(start); });
+  if (look_) look();
   model_.train();
   return folder;
 }
@@ -251,8 +245,8 @@ Tensor Trainer::loss_of(const Batch& batch, const data::DataLoader& loader) cons
   return weight_ && loader.rows().count > 0 ? nn::mean_over(loss, weight_(batch)) : loss;
 }
 
-// Adds the gradients of one batch. Returns the loss of the step so far. `last`: this batch completes the step.
-double Trainer::backward(const Batch& batch, bool last) {
+// Adds the gradients of batch `number` of the step, from 1 on. Returns the loss of the step so far.
+double Trainer::backward(const Batch& batch, std::int64_t number) {
   parallel_->rows(loader_.rows().of);
   const Tensor loss = loss_of(batch, loader_);
   const double value = loss.item();
@@ -260,7 +254,7 @@ double Trainer::backward(const Batch& batch, bool last) {
     check::fail("Trainer", "the loss is ", value, " in step ", checkpoint_.step + 1, ": ", cause_in(batch),
                 "; the model is as the step before has left it");
   std::optional<dist::DataParallel::NoSync> quiet;
-  if (!last) quiet.emplace(*parallel_);
+  if (number < options_.accumulate()) quiet.emplace(*parallel_);
   return parallel_->backward(loss);
 }
 
@@ -279,8 +273,8 @@ void Trainer::step(double loss) {
     row_["grad_norm"] = optim::clip_grad_norm_(parameters, options_.clip_norm());
   else if (known && (next % options_.log_every() == 0 || next == options_.steps()))
     row_["grad_norm"] = optim::grad_norm(parameters);
-  if (page_ && options_.histograms_every() > 0 && next % options_.histograms_every() == 0)
-    page_->histograms(next, trained());
+  if (options_.histograms_every() > 0 && next % options_.histograms_every() == 0)
+    tell([&](TrainingListener& listener) { listener.on_gradients(next, trained()); });
   if (check_schedule_) check_schedule_();
   place_.whole = false;
   optimizer_.step();
@@ -300,11 +294,12 @@ void Trainer::validate() {
   }
   dist::broadcast(value, world_);
   row_["validation"] = value;
+  tell([&](TrainingListener& listener) { listener.on_evaluation(checkpoint_.step, value); });
   if (early_.update(value)) save("best.safetensors");
 }
 
 void Trainer::look() {
-  if (!page_) return;
+  if (listeners_.empty() || world_.rank() > 0) return;
   constexpr std::size_t max_bytes = std::size_t{64} << 20;
   const NoGrad no_grad;
   {
@@ -313,33 +308,19 @@ void Trainer::look() {
   }
   while (recording_.bytes() > max_bytes && look_every_ <= options_.steps()) recording_.keep_every(look_every_ *= 2);
   recording_.title = options_.title();
-  page_->heads(recording_);
+  tell([&](TrainingListener& listener) { listener.on_recording(checkpoint_.step, recording_); });
 }
 
 bool Trainer::over() const { return checkpoint_.step >= options_.steps() || early_.stop() || interrupted(); }
 
-void Trainer::finish(ProgressBar& bar, End end) {
+void Trainer::finish(ProgressBar& bar, const TrainerResult& result) {
   bar.finish();
-  const bool stopped = end == End::interrupted;
-  if (page_) page_->finish(stopped ? plot::TrainingState::stopped : plot::TrainingState::done);
-  page_.reset();
-  if (stopped)
+  if (result.end == End::interrupted)
     bar.print("Stopped in step " + std::to_string(checkpoint_.step) +
               (options_.out().empty() ? "; nothing is saved, as no folder was given"
                                       : "; saved in " + path("last.safetensors") +
                                             ": to go on, run it again with resume set and the same folder"));
-  if (!writes() || metrics_.rows().empty()) return;
-  plot::Curve training{"training"}, validation{"validation"};
-  for (const MetricsLog::Row& row : metrics_.rows())
-    for (auto& [curve, name] : {std::pair(&training, "loss"), std::pair(&validation, "validation")})
-      if (const auto found = row.find(name); found != row.end()) {
-        curve->x.push_back(row.at("step"));
-        curve->y.push_back(found->second);
-      }
-  std::vector<plot::Curve> curves{training};
-  if (!validation.y.empty()) curves.push_back(validation);
-  const auto axes = plot::LineOptions().title("Training").xlabel("Step").ylabel("Loss").smooth();
-  plot::lines(curves, axes).save(path("loss.svg"));
+  tell([&](TrainingListener& listener) { listener.on_end(result); });
 }
 
 }  // namespace fit

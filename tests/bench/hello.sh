@@ -32,7 +32,8 @@ int main() {
 END
 
 build_fit() {
-  g++ -O2 -std=c++17 -I"$top/core/include" -I"$top/nn/include" fit.cpp -o fit "$tree/libfit.a" \
+  g++ -O2 -std=c++17 -I"$top/core/include" -I"$top/nn/include" -I"$top/nn/plot/include" fit.cpp -o fit \
+    "$tree/libfit_plot.a" "$tree/libfit_nn.a" "$tree/libfit_core.a" \
     -lopenblas -lz -pthread -Wl,--gc-sections  # as pkg-config says
 }
 build_libtorch() {

@@ -4,12 +4,12 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 read -ra mpi < <(mpicxx --showme:compile 2>/dev/null || true)
-flags=(-std=c++17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -Icore/include -Inn/include -Inn/dist/mpi/include -Icore -Inn
+flags=(-std=c++17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -Icore/include -Inn/include -Inn/plot/include -Inn/dist/mpi/include -Icore -Inn
   -Iexamples -Itests "${mpi[@]/#-I/-isystem}" '-DEXAMPLES_DATA=""' '-DEXAMPLES_MINILM=""' '-DFIT_GOLDEN_DIR=""')
 folders=(examples tests/bench tests/checks)
 ((${#mpi[@]} == 0)) || { folders+=(nn/dist/mpi tests/dist) && flags+=(-DFIT_MPI=1); }
 mkdir -p "$1"
-clang++ "${flags[@]/-fsyntax-only/-xc++-header}" -o "$1/fit.pch" nn/include/fit/fit.hpp
+clang++ "${flags[@]/-fsyntax-only/-xc++-header}" -o "$1/fit.pch" nn/plot/include/fit/fit.hpp
 find "${folders[@]}" -name '*.cpp' | sort >"$1/programs"
 read_by_clang() { xargs -P "$(nproc)" -I{} clang++ "${flags[@]}" "${@:2}" -include-pch "$1/fit.pch" {}; }
 grep -v exercises/stubs "$1/programs" | read_by_clang "$1"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# consume.sh installed|shared|pkg-config|subdirectory|fetchcontent|deb FIT_BUILD_TREE: a user's project, made anew, finds
-# fit in one of six ways, is built and run. CXX and CXXFLAGS come from the environment.
+# consume.sh installed|shared|pkg-config|subdirectory|fetchcontent|deb|core FIT_BUILD_TREE: a user's project, made anew, finds
+# fit in one of six ways, or fit::core alone, is built and run. CXX and CXXFLAGS come from the environment.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 way=$1
@@ -25,10 +25,10 @@ check_optimised() {
 
 configure() { cmake -S "$here/$way" -B "$stage/build" -G Ninja "$@"; }
 
-# Building the library once more would take minutes: the one that is there takes the place of that in the folder $2, and
+# Building the libraries once more would take minutes: those that are there take the place of those in the folder $2, and
 # the two commands that are the consumer's own are run.
 build_with_library_of() {
-  cp "$1"/libfit.* "$2"
+  cp "$1"/libfit_{core,nn,plot}.a "$2"
   cd "$stage/build"
   eval "$(ninja -t commands consumer | grep -F main.cpp.o)"
   ./consumer >"$stage/said"
@@ -60,9 +60,9 @@ refuses_other_containers() {
   fi
 }
 
-# libfit.so in the build tree $2, of the objects that are in $1/libfit.a: they are those of a shared library, too.
+# libfit.so in the build tree $2, of the objects that are in the archives of $1: they are those of a shared library, too.
 link_shared() {
-  local name word words=() objects="-Wl,--whole-archive $1/libfit.a -Wl,--no-whole-archive"
+  local name word words=() objects="-Wl,--whole-archive $(echo "$1"/libfit_{core,nn,plot}.a) -Wl,--no-whole-archive"
   cd "$2"
   name=$(ninja -t targets all | grep -oE '^libfit\.so\.[0-9]+\.[0-9]+\.[0-9]+')
   for word in $(ninja -t commands "$name" | grep -F -- "-o $name " | sed 's/^: && //; s/ && :.*//'); do
@@ -74,7 +74,32 @@ link_shared() {
   ln -s "${name%.*}" libfit.so
 }
 
+# All of a layer is linked with those below it, and with none above.
+links_alone() {
+  local tree=$1
+  shift
+  printf 'int main() {}\n' | "$CXX" ${CXXFLAGS:-} -x c++ - -x none -Wl,--whole-archive "${@/#/$tree/libfit_}" \
+    -Wl,--no-whole-archive -lopenblas -lz -pthread -o "$stage/whole" || { echo "$* needs what is above it"; exit 1; }
+}
+
 case $way in
+  core)  # tensors and attention alone
+    links_alone "$2" core.a
+    links_alone "$2" nn.a core.a
+    cmake --install "$2" --prefix "$stage/prefix" >/dev/null
+    configure "-DCMAKE_PREFIX_PATH=$stage/prefix"
+    ! ninja -C "$stage/build" -t commands consumer | grep -E 'libfit_(nn|plot)' || { echo "it links what is above core"; exit 1; }
+    cmake --build "$stage/build" --target consumer
+    ! nm -C "$stage/build/consumer" | grep -E 'fit::(nn|optim|data|plot)::|fit::Trainer' ||
+      { echo "its symbols are not of core alone"; exit 1; }
+    # core is configured with its tests where there is nothing else.
+    mkdir "$stage/alone"
+    cp -r "$top"/{CMakeLists.txt,core,tests} "$stage/alone"
+    cmake -S "$stage/alone" -B "$stage/alone/build" -G Ninja -DFIT_NN=OFF -DFIT_INSTALL=OFF >"$stage/said"
+    ninja -C "$stage/alone/build" -t query fit_tests >/dev/null
+    [ "$("$stage/build/consumer")" = "gradient 40, attention (1, 2, 3, 4)" ]
+    exit
+    ;;
   shared)
     cmake -S "$top" -B "$stage/fit" -G Ninja -DBUILD_SHARED_LIBS=ON -DFIT_EXAMPLES=OFF -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON
     (link_shared "$2" "$stage/fit")

@@ -15,7 +15,7 @@ grep -q _ZN3fit6matmul "$stage/exported" || { echo "$so does not export fit::mat
 # headers name, but don't define: they are as visible as their class.
 c++filt <"$stage/exported" | sed -E 's/\[abi:cxx11\]//; s/operator.*/operator/; s/<.*//; s/\(.*//; s/.* //' | grep '^fit::' |
   grep -vE '^fit::(detail::ObserverList|dist::DataParallel::Buckets|nn::ListOf)::' | sort -u >"$stage/names"
-grep -rhowE '~?[A-Za-z_][A-Za-z0-9_]*' "$fit/core/include" "$fit/nn/include" | sort -u >"$stage/words"
+grep -rhowE '~?[A-Za-z_][A-Za-z0-9_]*' "$fit/core/include" "$fit/nn/include" "$fit/nn/plot/include" | sort -u >"$stage/words"
 internal=$(awk -F'::' 'NR == FNR { word[$1]; next } { for (i = 1; i <= NF; i++) if (!($i in word)) { print; next } }' \
   "$stage/words" "$stage/names")
 [ -z "$internal" ] || { printf 'exported, but in no public header:\n%s\n' "$internal"; exit 1; }

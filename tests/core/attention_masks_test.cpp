@@ -1,10 +1,7 @@
 #include <functional>
 
 #include "attention/plan.hpp"
-#include "fit/explain.hpp"
 #include "fit/memory.hpp"
-#include "fit/nn/attention.hpp"
-#include "fit/nn/attention_recorder.hpp"
 #include "support/attention_problem.hpp"
 #include "support/variants.hpp"
 
@@ -263,26 +260,6 @@ TEST_CASE("errors of masks as expressions", "[attention]") {
   const auto o = AttentionOptions().attends([&](At at) { return back[at.query - at.key]; });
   CHECK_NOTHROW(scaled_dot_product_attention(x, x, x, AttentionOptions(o).causal()));
   CHECK_THROWS_WITH(scaled_dot_product_attention(x, x, x, o), Contains("may reach -5 by"));
-}
-
-TEST_CASE("layers and explain take masks as expressions", "[attention]") {
-  manual_seed(2);
-  const Tensor x = randn({2, 9, 8}), ids = tensor({0, 0, 0, 1, 1, 1, 1, 2, 2});
-  const AttentionMask mask = document_mask(ids);
-  const Tensor same = to_tensor(mask, 2, 2, 9, 9);
-  for (const bool more_keys : {false, true}) {
-    const nn::MultiHeadAttention layer(8, 2, nn::MultiHeadAttentionOptions().dropout(0).add_zero_attn(more_keys));
-    CHECK(max_difference(layer(x, x, x, mask), layer(x, x, x, same)) < 1e-6);
-  }
-  nn::MultiHeadAttention layer(8, 2, 0.0);
-  nn::AttentionRecorder recorder(layer);
-  layer(x, x, x, mask);
-  CHECK(equal(recorder.recording().records().at(0).mask, same[0]));  // as pages draw it
-  const std::string text = explain(AttentionOptions().causal().attends(mask), 9, 9);
-  CHECK_THAT(text, Catch::Contains("causal, where table[9][query] == table[9][key]:"));
-  CHECK_THAT(text, Catch::Contains("  3  x x x # . . . . ."));
-  const Tensor each = stack({ids, zeros({9}, int64)});
-  CHECK_THAT(explain(AttentionOptions().attends(document_mask(each)), 9, 9), Catch::Contains("Sequence 1:"));
 }
 
 }  // namespace fit::test::attention_masks_test

@@ -1,15 +1,27 @@
-#include "fit/nn/position.hpp"
+#include <cmath>
+
 #include "support/op_table.hpp"
 
 namespace fit::test {
 
+// cos and sin of p / 10000^(2 i / D) for each position p and pair i: [T, D/2, 2].
+static Tensor angles(std::int64_t T, std::int64_t D) {
+  Tensor table = Tensor::empty({T, D / 2, 2}, float64);
+  double* out = table.fresh<double>();
+  for (std::int64_t p = 0; p < T; ++p)
+    for (std::int64_t i = 0; i < D / 2; ++i) {
+      const double angle =
+          static_cast<double>(p) * std::pow(10000, -2. * static_cast<double>(i) / static_cast<double>(D));
+      *out++ = std::cos(angle), *out++ = std::sin(angle);
+    }
+  return table;
+}
+
 static std::vector<OpRow> rotary_ops() {
   const auto turn = [](RotaryLayout layout, std::int64_t D, std::int64_t features, std::int64_t offset) {
-    return [=](const auto& in) {
-      return rotary(in[0], nn::rotary_table(40, D), rotary_options(layout, features, offset));
-    };
+    return [=](const auto& in) { return rotary(in[0], angles(40, D), rotary_options(layout, features, offset)); };
   };
-  const Tensor table = nn::rotary_table(3, 4);
+  const Tensor table = angles(3, 4);
   return {
       OpRow("rotary", turn(RotaryLayout::half_split, 4, -1, 3))
           .on({{2, 3, 8}})
@@ -46,8 +58,8 @@ static std::vector<OpRow> rotary_ops() {
               const std::int64_t T = in[0].size(-2);
               const Tensor each = reshape(remainder(7 * arange(in[0].numel() / 4), 40), {-1, T});
               const auto at = [](const Tensor& p) { return RotaryOptions().positions(p); };
-              const Tensor y = rotary(in[0], nn::rotary_table(40, 4), at(each[0]));
-              return rotary(y, nn::rotary_table(40, 4), at(reshape(each, y.shape().erased(y.rank() - 1))));
+              const Tensor y = rotary(in[0], angles(40, 4), at(each[0]));
+              return rotary(y, angles(40, 4), at(reshape(each, y.shape().erased(y.rank() - 1))));
             })
           .on({{2, 3, 4}})
           .on({{1, 4}})

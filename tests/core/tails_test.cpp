@@ -251,6 +251,18 @@ TEST_CASE("softmax and log_softmax keep the small terms beside a large one", "[t
   });
 }
 
+TEST_CASE("an infinite gradient of a softmax's largest element stays with its own terms", "[tails]") {
+  for (const int axis : {0, 1}) {
+    const auto along = [&](const Tensor& x) { return axis == 1 ? x : transpose(x); };
+    const Tensor x = along(tensor({{5., 0., 1.}}, float64)).requires_grad_();
+    for (const auto& f : {+[](const Tensor&x, int axis) { return softmax(x, axis); },
+                          +[](const Tensor&x, int axis) { return log_softmax(x, axis); }}) {
+      const std::vector<double> g = values(grad({f(x, axis)}, {x}, {along(tensor({{inf, 0., 1.}}, float64))})[0]);
+      CHECK((g[1] == -inf && g[2] == -inf));
+    }
+  }
+}
+
 TEST_CASE("segment_softmax keeps the small terms of a segment", "[tails]") {
   const Tensor x = tensor({40., 3., 0., 3.}, float64).requires_grad_();
   const std::vector<double> got =

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "fit/data_parallel.hpp"
-#include "fit/fit.hpp"
+#include "fit/nn.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "fit/fit.hpp"
+#include "fit/nn.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 

@@ -1,5 +1,6 @@
 #include "fit/gradcheck.hpp"
 #include "fit/nn/attention.hpp"
+#include "fit/nn/attention_recorder.hpp"
 #include "fit/nn/single_head.hpp"
 #include "fit/nn/weights.hpp"
 #include "fit/ops.hpp"
@@ -493,6 +494,21 @@ TEST_CASE("MultiHeadAttentionWrapper puts its heads side by side") {
   }
   CHECK(parameter(layer.state_dict(), "heads.1.W_query.weight").shape() == Shape{2, 3});
   CHECK_THROWS_WITH(nn::MultiHeadAttentionWrapper(3, 2, 6, 0.0, 0), Catch::Contains("num_heads is 0"));
+}
+
+TEST_CASE("layers take masks as expressions", "[attention]") {
+  manual_seed(2);
+  const Tensor x = randn({2, 9, 8}), ids = tensor({0, 0, 0, 1, 1, 1, 1, 2, 2});
+  const AttentionMask mask = document_mask(ids);
+  const Tensor same = to_tensor(mask, 2, 2, 9, 9);
+  for (const bool more_keys : {false, true}) {
+    const nn::MultiHeadAttention layer(8, 2, nn::MultiHeadAttentionOptions().dropout(0).add_zero_attn(more_keys));
+    CHECK(max_difference(layer(x, x, x, mask), layer(x, x, x, same)) < 1e-6);
+  }
+  nn::MultiHeadAttention layer(8, 2, 0.0);
+  nn::AttentionRecorder recorder(layer);
+  layer(x, x, x, mask);
+  CHECK(equal(recorder.recording().records().at(0).mask, same[0]));  // as pages draw it
 }
 
 }  // namespace fit::test::attention_layers_test

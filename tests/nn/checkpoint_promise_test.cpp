@@ -2,7 +2,7 @@
 #include <set>
 #include <sstream>
 
-#include "fit/fit.hpp"
+#include "fit/nn.hpp"
 #include "nn/small_model.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"

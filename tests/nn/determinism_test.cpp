@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "fit/checkpoint.hpp"
-#include "fit/fit.hpp"
+#include "fit/nn.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/variants.hpp"

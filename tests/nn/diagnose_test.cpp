@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "fit/fit.hpp"
+#include "fit/nn.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 

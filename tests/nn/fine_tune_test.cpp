@@ -1,7 +1,7 @@
 // Training that goes on from weights that are there.
 #include "fit/nn/fine_tune.hpp"
 
-#include "fit/fit.hpp"
+#include "fit/nn.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/tensors.hpp"

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <thread>
 
-#include "fit/fit.hpp"
+#include "fit/nn.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 

@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include "fit/fit.hpp"
 #include "fit/memory.hpp"
+#include "fit/nn.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 

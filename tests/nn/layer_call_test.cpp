@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "fit/fit.hpp"
+#include "fit/nn.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 

@@ -1,7 +1,7 @@
 // Errors out of layers say where they were thrown.
 #include <optional>
 
-#include "fit/fit.hpp"
+#include "fit/nn.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 

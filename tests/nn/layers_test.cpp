@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "fit/activation_checkpoint.hpp"
 #include "fit/nn/activation.hpp"
 #include "fit/nn/dropout.hpp"
 #include "fit/nn/feed_forward.hpp"
@@ -143,6 +144,23 @@ TEST_CASE("the norms are those of their formulas") {
   CHECK_THROWS_WITH(nn::RMSNorm(3)(zeros({})), Contains("[RMSNorm] x is []"));
   CHECK_THROWS_WITH(nn::RMSNorm(-3), Contains("[RMSNorm] size is -3"));
   CHECK_THROWS_WITH(nn::LayerNorm(3, -1), Contains("[LayerNorm] eps is -1"));
+}
+
+TEST_CASE("checkpoint() of a BatchNorm updates its running statistics once", "[checkpoint]") {
+  const nn::BatchNorm norm(4), expected(4);
+  const Tensor x = randn({5, 4}).requires_grad_();
+  const auto f = [&](const Tensor& z) { return tanh(norm(z)); };
+  sum(tanh(expected(x))).backward();
+  const Tensor dx = x.grad().clone();
+  for (const bool nested : {false, true}) {
+    Tensor(norm.running_mean).zero_();
+    Tensor(norm.running_var).fill_(1);
+    Tensor(x).zero_grad();
+    sum(nested ? checkpoint([&](const Tensor& z) { return checkpoint(f, z); }, x) : checkpoint(f, x)).backward();
+    CHECK(same_bits(norm.running_mean, expected.running_mean));
+    CHECK(same_bits(norm.running_var, expected.running_var));
+    CHECK(same_bits(x.grad(), dx));
+  }
 }
 
 }  // namespace fit::test::layers_test

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "fit/fit.hpp"
 #include "fit/named_values.hpp"
+#include "fit/nn.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 

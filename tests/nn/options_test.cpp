@@ -1,7 +1,7 @@
 // The library's options: chains keep their type, shorthands stay, wrong calls do not compile.
 #include <type_traits>
 
-#include "fit/fit.hpp"
+#include "fit/nn.hpp"
 #include "support/catch.hpp"
 
 namespace fit::test::options_test {

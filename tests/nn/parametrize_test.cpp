@@ -4,7 +4,7 @@
 #include <atomic>
 #include <thread>
 
-#include "fit/fit.hpp"
+#include "fit/nn.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/tensors.hpp"

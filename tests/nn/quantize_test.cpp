@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "fit/fit.hpp"
+#include "fit/nn.hpp"
 #include "nn/small_model.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"

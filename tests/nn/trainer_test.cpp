@@ -30,6 +30,30 @@ std::vector<double> column(const MetricsLog& log, const std::string& name) {
   return values;
 }
 
+// What a listener is told.
+struct Listening final : TrainingListener {
+  void on_begin(const TrainingStart& s) override { starts.push_back(s); }
+  void on_gradients(std::int64_t step, const StateDict& parameters) override {
+    gradients.push_back(step);
+    for (const auto& [name, p] : parameters) CHECK(p.has_grad());
+  }
+  void on_step(const TrainingRow& row) override { rows.push_back(row); }
+  void on_evaluation(std::int64_t step, double value) override { evaluations.emplace_back(step, value); }
+  void on_recording(std::int64_t step, const AttentionRecording& r) override {
+    recordings.emplace_back(step, r.records().size());
+    title = r.title;
+  }
+  void on_end(const TrainerResult& result) override { ends.push_back(result); }
+
+  std::vector<TrainingStart> starts;
+  std::vector<std::int64_t> gradients;
+  std::vector<TrainingRow> rows;
+  std::vector<std::pair<std::int64_t, double>> evaluations;
+  std::vector<std::pair<std::int64_t, std::size_t>> recordings;
+  std::string title;
+  std::vector<TrainerResult> ends;
+};
+
 int lines_of(const std::string& text) { return static_cast<int>(std::count(text.begin(), text.end(), '\n')); }
 
 }  // namespace
@@ -122,7 +146,6 @@ TEST_CASE("trainer: Ctrl-C saves, and the resumed training is the uninterrupted 
   CHECK(same_state(second.model->state_dict(), whole.model->state_dict()));
   CHECK(column(second.trainer.metrics(), "loss") == column(whole.trainer.metrics(), "loss"));
   CHECK(lines_of(get(out + "/metrics.jsonl")) == 20);
-  CHECK_THAT(get(out + "/loss.svg"), Contains("<svg"));
 
   const double last = column(whole.trainer.metrics(), "loss").back();
   const TrainerResult nothing_left = second.trainer.run();
@@ -279,12 +302,12 @@ TEST_CASE("trainer: the norm of the gradients is told without clipping, too", "[
 }
 
 TEST_CASE("trainer: histograms, tokens of one's own, and many parameters without a gradient", "[trainer]") {
-  const Directory d;
-  Trained t(quiet(4, d.path.string()).histograms_every(3));
+  Trained t(quiet(4).histograms_every(3));
   t.trainer.tokens([](const data::Batch&) { return 7; });
-  t.trainer.run();
-  CHECK_THAT(get(d.file("training.html")),
-             Contains("\"weights\":{\"counts\"") && Contains("\"gradients\":{\"counts\""));
+  const auto listener = std::make_shared<Listening>();
+  t.trainer.listen(listener).run();
+  CHECK(listener->gradients == std::vector<std::int64_t>{3});
+  for (const TrainingRow& row : listener->rows) CHECK(row.at("tokens") == 7);
   struct Idle final : nn::UnaryLayer {
     Tensor forward(const Tensor& x) const override { return used(x); }
     FIT_FIELDS_ONLY(used, idle)
@@ -304,35 +327,68 @@ TEST_CASE("trainer: histograms, tokens of one's own, and many parameters without
   CHECK_THAT(said.str(), Contains("idle.0.weight, idle.0.bias, idle.1.weight, idle.1.bias, idle.2.weight and 1 more"));
 }
 
-TEST_CASE("trainer: a page follows the training, and shows what its heads do", "[trainer]") {
+TEST_CASE("trainer: listeners are told of each step, validation and recording, and how the run ends", "[trainer]") {
   const Directory d;
   std::vector<std::int64_t> looked;
   const auto look = [&](std::int64_t step) {
     looked.push_back(step);
     CHECK_FALSE(grad_enabled());
     AttentionRecording r;
-    const auto o = AttentionRecordOptions().step(step);
-    r.add("layer", full({1, 2, 2}, 0.5), o);
+    r.add("layer", full({1, 2, 2}, 0.5), AttentionRecordOptions().step(step));
     return r;
   };
   TrainerOptions options = quiet(10, d.path.string());
-  options.title("Followed");
-  Trained t(options, [&](int step) {
-    if (step == 1) CHECK_THAT(get(d.file("training.js")), Contains("\"state\":\"running\""));
-  });
-  t.trainer.heads(look, 4).validation([&] { return 1.; }, 5);
-  t.trainer.run();
+  options.title("Followed").log_every(2);
+  const auto first = std::make_shared<Listening>(), second = std::make_shared<Listening>();
+  Trained t(options);
+  t.trainer.heads(look, 4).validation([&] { return 1.5; }, 5).listen(first).listen(second);
+  const TrainerResult result = t.trainer.run();
   CHECK(looked == std::vector<std::int64_t>{0, 4, 8, 10});
-  const std::string page = get(d.file("training.html"));
-  for (const char* const what : {"\"title\":\"Followed\"", "\"state\":\"done\"", "\"steps\":10",
-                                 "\"loss\":", "\"lr\":", "\"grad_norm\":", "\"validation\":"})
-    CHECK_THAT(page, Contains(what));
-  CHECK_THAT(get(d.file("training_heads.html")), Contains("\"frames\":[[0,0],[4,0],[8,0],[10,0]]"));
+  for (const auto& told : {first, second}) {
+    REQUIRE(told->starts.size() == 1);
+    CHECK(told->starts[0].out == d.path.string());
+    CHECK(told->starts[0].title == "Followed");
+    CHECK(told->starts[0].steps == 10);
+    CHECK(told->starts[0].before.empty());
+    CHECK(told->evaluations == std::vector<std::pair<std::int64_t, double>>{{5, 1.5}, {10, 1.5}});
+    CHECK(told->recordings == std::vector<std::pair<std::int64_t, std::size_t>>{{0, 1}, {4, 2}, {8, 3}, {10, 4}});
+    CHECK(told->title == "Followed");
+    REQUIRE(told->rows.size() == t.trainer.metrics().rows().size());  // of steps 2, 4, 5, 6, 8 and 10
+    CHECK(told->rows.size() == 6);
+    for (std::size_t i = 0; i < told->rows.size(); ++i) {
+      TrainingRow row = told->rows[i];
+      row.erase("tokens");
+      CHECK(row == t.trainer.metrics().rows()[i]);
+    }
+    CHECK(told->gradients.empty());
+    REQUIRE(told->ends.size() == 1);
+    CHECK(told->ends[0].end == End::done);
+    CHECK(told->ends[0].step == 10);
+    CHECK(told->ends[0].loss == result.loss);
+  }
 
-  options.resume(true).steps(12);  // goes on with what there was
+  options.resume(true).steps(12);
+  const auto after = std::make_shared<Listening>();
   Trained on(options);
-  on.trainer.run();
-  CHECK_THAT(get(d.file("training.html")), Contains("\"x\":[1.0,2.0,3.0") && Contains("11.0,12.0]"));
+  on.trainer.listen(after).run();
+  CHECK(after->starts.at(0).before.size() == 6);
+  CHECK(after->starts.at(0).before.back().at("step") == 10);
+  CHECK(after->rows.size() == 1);
+
+  Trained stopped(quiet(9), [](int step) {
+    if (step == 3) std::raise(SIGINT);
+  });
+  const auto until = std::make_shared<Listening>();
+  stopped.trainer.listen(until).run();
+  CHECK(until->starts.at(0).out.empty());
+  CHECK(until->rows.size() == 3);
+  CHECK(until->ends.at(0).end == End::interrupted);
+
+  looked.clear();
+  Trained alone(quiet(4));
+  alone.trainer.heads(look, 2).run();
+  CHECK(looked.empty());  // nobody is told
+  CHECK_THROWS_WITH(alone.trainer.listen(nullptr), Contains("[Trainer] the listener is null"));
   CHECK_THROWS_WITH(t.trainer.heads(look, 0), Contains("heads are every 0 steps"));
   CHECK_THROWS_WITH(t.trainer.heads({}, 1), Contains("heads is empty"));
 }

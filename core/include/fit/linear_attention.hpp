@@ -63,7 +63,7 @@ struct LinearAttentionResult {
 LinearAttentionResult linear_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                        const LinearAttentionOptions& options = {});
 
-/// elu(x) + 1, a feature map: e^x below 0, so positive, and x + 1 above (Katharopoulos et al. 2020).
+/// elu(x) + 1, a feature map: positive, and 1 at 0 (Katharopoulos et al. 2020).
 Tensor elu_plus_one(const Tensor& x);
 
 }  // namespace fit

@@ -146,7 +146,7 @@ Sampler bucket_sampler(std::vector<std::int64_t> lengths, std::int64_t pool = 50
 
 /// What a rank collates if several ranks share a batch. whole: the full batch, of which the rank keeps its rows, so the
 /// padding is that of one process. own: only its own examples, which is faster if get() is slow. stack_collate() always
-/// uses the own examples, because the result is the same.
+/// uses the own examples, because the result is the same; pack_collate(), because its row can't be divided.
 enum class Collated { whole, own };
 
 /// The options of DataLoader.

@@ -1,9 +1,7 @@
 #pragma once
 #include <cstdint>
-#include <string>
 #include <vector>
 
-#include "fit/plot.hpp"
 #include "fit/tensor.hpp"
 
 /// Metrics for classifiers and language models. `logits` are scores of classes [..., C] (logits or probabilities).
@@ -12,7 +10,7 @@
 ///     metrics::ConfusionMatrix confusion(10);
 ///     for (const auto& batch : loader) confusion.add(net(batch[0]), batch[1]);
 ///     std::cout << confusion.accuracy() << ' ' << confusion.f1() << '\n';
-///     confusion.figure(names).save("confusion.svg");
+///     plot::confusion(confusion, names).save("confusion.svg");  // fit/plot.hpp
 namespace fit::metrics {
 
 /// The fraction of targets with the largest score; of equal scores the first counts. NaN if no target counts. Throws
@@ -53,9 +51,6 @@ class ConfusionMatrix {
   double precision(Average average) const;
   double recall(Average average) const;
   double f1(Average average = Average::macro) const;
-
-  /// A heat map of the counts as fractions of their row. `names` are those of the classes; their numbers if empty.
-  plot::Figure figure(const std::vector<std::string>& names = {}, const std::string& title = "Confusion") const;
 
  private:
   struct Class {

@@ -240,10 +240,10 @@ class SequentialLR final : public Schedule {
 };
 
 /// Runs schedules together, from their position 0. Each alone would multiply the base rate by a factor; the chain
-/// multiplies it by the product of these factors. A minimum rate (eta_min) is a part of its schedule's factor. PyTorch's
-/// differs: a schedule that computes from the base rate drops the factors of the others. A rate that was set by hand is
-/// multiplied further. Throws Error for a schedule that is there twice, and for OneCycleLR beside others: its rates
-/// follow from max_lr, and are no factor.
+/// multiplies it by the product of these factors. A minimum rate (eta_min) is a part of its schedule's factor.
+/// PyTorch's differs: a schedule that computes from the base rate drops the factors of the others. A rate that was set
+/// by hand is multiplied further. Throws Error for a schedule that is there twice, and for OneCycleLR beside others:
+/// its rates follow from max_lr, and are no factor.
 class ChainedScheduler final : public Schedule {
  public:
   ChainedScheduler(Optimizer& optimizer, List schedules);

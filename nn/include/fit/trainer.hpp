@@ -18,7 +18,7 @@
 #include "fit/optim.hpp"
 #include "fit/option.hpp"
 #include "fit/state_dict.hpp"
-#include "fit/training_page.hpp"
+#include "fit/training_listener.hpp"
 
 namespace fit::nn {
 class SavedBuffers;
@@ -32,6 +32,7 @@ class Schedule;
 ///     const auto loss = [&](const data::Batch& b) { return nn::cross_entropy(model(b[0]), b[1]); };
 ///     Trainer trainer(model, optimizer, loader, loss, TrainerOptions().steps(2000).out("out/names"));
 ///     trainer.schedule(schedule).validation([&] { return validation_loss(model); }, 200);
+///     trainer.listen(plot::training_page());  // fit/training_page.hpp
 ///     trainer.run();
 namespace fit {
 
@@ -77,7 +78,7 @@ class ProgressBar {
 /// A log of numbers by name, one JSON object per line. A number that is not finite is written as null.
 class MetricsLog {
  public:
-  using Row = std::map<std::string, double>;
+  using Row = TrainingRow;
   /// Starts a new file. With keep_to >= 0, keeps the lines of the old file up to that "step". Throws FileError if it
   /// can't be written. With an empty path, the rows stay in memory.
   explicit MetricsLog(const std::string& path = "", std::int64_t keep_to = -1);
@@ -120,12 +121,12 @@ class EarlyStopping {
 /// The options of a Trainer.
 struct TrainerOptions {
   FIT_OPTION(std::int64_t, steps) = 1000;  ///< The total number of steps of the training.
-  /// The folder for last.safetensors, previous.safetensors (the last.safetensors before), best.safetensors,
-  /// metrics.jsonl, loss.svg and training.html, a live page (fit/training_page.hpp). Empty: no files. At the first
-  /// save, the checkpoint of another training becomes earlier.safetensors. If that training has more steps than this
-  /// one, an Error is thrown. So is one if another training that runs, in any process, writes to the folder.
+  /// The folder for last.safetensors, previous.safetensors (the last.safetensors before), best.safetensors and
+  /// metrics.jsonl. Empty: no files. At the first save, the checkpoint of another training becomes
+  /// earlier.safetensors. If that training has more steps than this one, an Error is thrown. So is one if another
+  /// training that runs, in any process, writes to the folder.
   FIT_OPTION(std::string, out);
-  FIT_OPTION(std::string, title) = "Training";  ///< The title of training.html.
+  FIT_OPTION(std::string, title) = "Training";  ///< The title that listeners show.
   FIT_OPTION(bool, resume) = false;             ///< Resumes from out/last.safetensors, if it exists.
   /// The batches per step. A step minimises the loss of all their items together, as if they were one batch: see
   /// Trainer.
@@ -133,7 +134,7 @@ struct TrainerOptions {
   FIT_OPTION(std::int64_t, log_every) = 1;         ///< The steps between two lines of metrics.
   FIT_OPTION(std::int64_t, save_every) = 0;        ///< Steps between two last.safetensors; 0: after each validation.
   FIT_OPTION(double, save_minutes) = 5;            ///< Also saves this many minutes after the last save; 0: never.
-  FIT_OPTION(std::int64_t, histograms_every) = 0;  ///< Steps between two histograms of weights and gradients; 0: none.
+  FIT_OPTION(std::int64_t, histograms_every) = 0;  ///< Steps between two calls of on_gradients(); 0: none.
   FIT_OPTION(double, clip_norm) = 0;               ///< The max joint norm of the gradients; 0: no clipping.
   /// bfloat16: losses and validations are computed under Autocast (fit/autocast.hpp).
   FIT_OPTION(DType, autocast) = float32;
@@ -206,9 +207,11 @@ class Trainer {
   Trainer& after_step(std::function<void()> f);
   /// Counts the tokens of a batch, for the rate. The default is the number of elements of an int64 first field, else 0.
   Trainer& tokens(std::function<std::int64_t(const data::Batch&)> count);
-  /// Shows the recordings of `look(step)` on the training page, as an animation of the heads. It is called before the
-  /// first step, every `every` steps and after the last step, under NoGrad and with the model in evaluation. When the
-  /// recordings exceed 64 MB, every other step is deleted and `every` is doubled.
+  /// Tells `listener` what happens, such as plot::training_page(), which shows it on a live page.
+  Trainer& listen(std::shared_ptr<TrainingListener> listener);
+  /// Gives the recordings of `look(step)` to the listeners: the training page animates the heads. It is called before
+  /// the first step, every `every` steps and after the last step, under NoGrad and with the model in evaluation, if
+  /// there is a listener. When the recordings exceed 64 MB, every other step is deleted and `every` is doubled.
   ///
   ///     trainer.heads([&](std::int64_t step) {
   ///       nn::AttentionRecorder recorder(model);
@@ -243,7 +246,7 @@ class Trainer {
   std::shared_ptr<void> begin();
   std::shared_ptr<void> hold_folder();
   void train(ProgressBar& bar, TrainerResult& result);
-  double backward(const data::Batch& batch, bool last);
+  double backward(const data::Batch& batch, std::int64_t number);
   double loss_before() const;
   Tensor loss_of(const data::Batch& batch, const data::DataLoader& loader) const;
   StateDict trained() const;
@@ -256,6 +259,11 @@ class Trainer {
   bool writes() const { return world_.rank() == 0 && !options_.out().empty(); }
   void validate();
   void look();
+  template <class F>
+  void tell(const F& f) const {
+    if (world_.rank() == 0)
+      for (const auto& listener : listeners_) f(*listener);
+  }
   void save(const char* name);
   void save_last();
   void reset_buffers() noexcept;
@@ -268,7 +276,7 @@ class Trainer {
     return every > 0 && (checkpoint_.step % every == 0 || checkpoint_.step == options_.steps());
   }
   bool over() const;
-  void finish(ProgressBar& bar, TrainerResult::End end);
+  void finish(ProgressBar& bar, const TrainerResult& result);
   std::string path(const char* name) const { return options_.out() + '/' + name; }
 
   nn::Layer& model_;
@@ -304,7 +312,7 @@ class Trainer {
   MetricsLog metrics_;
   MetricsLog::Row row_;  // of the current step
   EarlyStopping early_;
-  detail::Owned<plot::TrainingPage> page_;  // during run()
+  std::vector<std::shared_ptr<TrainingListener>> listeners_;
   AttentionRecording recording_;
 };
 

@@ -10,8 +10,8 @@ using namespace fit;
 namespace {
 
 // The numbers of a step, as training_page.py knows them.
-plot::TrainingRow row(int step) {
-  plot::TrainingRow r{{"step", step}, {"loss", 1.0 / step}, {"lr", 0.001 * step}, {"grad_norm", 2.0}, {"tokens", 10}};
+TrainingRow row(int step) {
+  TrainingRow r{{"step", step}, {"loss", 1.0 / step}, {"lr", 0.001 * step}, {"grad_norm", 2.0}, {"tokens", 10}};
   if (step % 5 == 0) r["validation"] = 2.0 / step;
   r["<img src=x onerror=alert(1)>"] = 1;
   return r;
@@ -39,7 +39,7 @@ void trained(const std::string& out) {
         return recorder.recording();
       },
       4);
-  trainer.run();
+  trainer.listen(plot::training_page()).run();
 }
 
 }  // namespace

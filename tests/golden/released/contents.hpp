@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "fit/fit.hpp"
+#include "fit/nn.hpp"
 
 // What the files of each released version hold. write.cpp wrote them, and tests/nn/released_test.cpp reads them.
 namespace released {

@@ -12,6 +12,7 @@
 #include <limits>
 #include <sstream>
 
+#include "fit/metrics.hpp"
 #include "fit/nn/position.hpp"
 #include "fit/ops.hpp"
 #include "plot/colormap.hpp"
@@ -501,6 +502,17 @@ TEST_CASE("the terminal's heat map averages a large matrix and writes long label
   const std::vector<std::string> names(13, "né");
   const std::string down = terminal(zeros({13, 13}), plot::Options().x(names).y(names), plot::Colors::never);
   CHECK(count(down, "é") == 13 + 13);
+}
+
+TEST_CASE("a confusion matrix is drawn as shares of its rows") {
+  metrics::ConfusionMatrix m(3);
+  m.add(tensor({0, 0, 1, 1}), tensor({0, 0, 0, 1}));
+  const std::string svg = plot::confusion(m, {"cat", "dog", "eel"}, "Pets").svg();
+  CHECK_THAT(svg, Contains("Pets") && Contains("cat") && Contains("eel") && Contains("Predicted") && Contains("Right"));
+  CHECK(test::count(svg, ">0.66") == 1);  // two of three cats
+  CHECK(test::count(svg, ">0.33") == 1);
+  CHECK_THAT(plot::confusion(m).svg(), Contains("Confusion"));
+  CHECK_THROWS_AS(plot::confusion(m, {"cat", "dog"}), Error);
 }
 
 }  // namespace fit::test::plot_test

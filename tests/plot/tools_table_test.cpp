@@ -1,4 +1,4 @@
-#include "nn/tools_table.hpp"
+#include "plot/tools_table.hpp"
 
 #include <filesystem>
 #include <set>
@@ -33,8 +33,10 @@ nn::GPT gpt_of(const WeightForm& form) {
   return model;
 }
 
-// The headers of layers have their rows in the table of layers. fit.hpp and distributions.hpp hold no weights.
+// The headers of layers have their rows in the table of layers. These hold no weights, or are tested elsewhere.
 const std::set<std::string> others = {"fit.hpp",
+                                      "nn.hpp",
+                                      "training_listener.hpp",  // trainer_test, trainer_page_test
                                       "interrupt.hpp",
                                       "distributions.hpp",
                                       "comparison_page.hpp",  // reads recordings
@@ -108,12 +110,12 @@ TEST_CASE("every tool works with weights of every type, or says why not", "[tool
         }
 }
 
-TEST_CASE("every public header of nn has a row in the table of tools or of layers", "[tools]") {
+TEST_CASE("every public header of nn and plot has a row in the table of tools or of layers", "[tools]") {
   std::set<std::string> have = others, there;
   for (const Family family : families())
     for (const ToolRow& row : family()) have.insert(row.header);
-  const std::filesystem::path nn = FIT_NN_HEADERS, top = nn.parent_path();
-  for (const auto& [folder, before] : {std::pair(top, std::string()), {nn, "nn/"}})
+  const std::filesystem::path nn = FIT_NN_HEADERS, top = nn.parent_path(), plot = FIT_PLOT_HEADERS;
+  for (const auto& [folder, before] : {std::pair(top, std::string()), {nn, "nn/"}, {plot, ""}})
     for (const auto& entry : std::filesystem::directory_iterator(folder))
       if (entry.path().extension() == ".hpp") there.insert(before + entry.path().filename().string());
   for (const std::string& header : there) {

@@ -1,5 +1,5 @@
 #include "nn/small_model.hpp"
-#include "nn/tools_table.hpp"
+#include "plot/tools_table.hpp"
 #include "support/catch.hpp"
 #include "support/thread_world.hpp"
 
@@ -160,7 +160,7 @@ std::vector<ToolRow> training_rows() {
                   optim::AdamW optimizer(model.named_parameters(), 1e-2);
                   Trainer trainer(
                       model, optimizer, loader, [&](const data::Batch& b) { return model.loss(b[0], b[1]); }, o);
-                  trainer.validation(held_out, 1);
+                  trainer.validation(held_out, 1).listen(plot::training_page());
                   return trainer.run();
                 };
                 const TrainerResult result = run(s.model);

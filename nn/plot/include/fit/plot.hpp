@@ -10,6 +10,10 @@
 #include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
 
+namespace fit::metrics {
+class ConfusionMatrix;
+}
+
 /// Figures of attention and of training: SVG files for any browser, and heat maps in the terminal.
 ///
 ///     const auto look = plot::Options().title("Self-attention").x(words).y(words).xlabel("Key").ylabel("Query");
@@ -81,6 +85,10 @@ Figure heatmap(const Tensor& matrix, const Options& options = {});
 Figure heads(const Tensor& weights, const Options& options = {});
 /// The same with the same tokens along both axes.
 Figure heads(const Tensor& weights, const std::vector<std::string>& tokens, const std::string& title = "");
+
+/// A heat map of the counts as fractions of their row. `names` are those of the classes; their numbers if empty.
+Figure confusion(const metrics::ConfusionMatrix& matrix, const std::vector<std::string>& names = {},
+                 const std::string& title = "Confusion");
 
 /// a - b for two matrices, or weights of heads, of the same shape. Colours diverge from 0: blue where a is larger, red
 /// where b is larger. The default scale is symmetric. Throws Error if the shapes differ.

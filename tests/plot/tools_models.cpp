@@ -1,7 +1,7 @@
 #include <sstream>
 
 #include "nn/small_model.hpp"
-#include "nn/tools_table.hpp"
+#include "plot/tools_table.hpp"
 #include "support/catch.hpp"
 
 // Tools that work on layers and their weights, and those that read, write and draw tensors.

@@ -161,4 +161,13 @@ TEST_CASE("a function of the scores is told as it is written") {
                "causality and the window allow; limit it with max(index, 0) or min(index, 8)"));
 }
 
+TEST_CASE("masks as expressions are told in words", "[attention]") {
+  const Tensor ids = tensor({0, 0, 0, 1, 1, 1, 1, 2, 2});
+  const std::string text = explain(AttentionOptions().causal().attends(document_mask(ids)), 9, 9);
+  CHECK_THAT(text, Contains("causal, where table[9][query] == table[9][key]:"));
+  CHECK_THAT(text, Contains("  3  x x x # . . . . ."));
+  const Tensor each = stack({ids, zeros({9}, int64)});
+  CHECK_THAT(explain(AttentionOptions().attends(document_mask(each)), 9, 9), Contains("Sequence 1:"));
+}
+
 }  // namespace fit::test::explain_test

@@ -1,6 +1,6 @@
 #pragma once
 #include <cstdint>
-#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,8 +9,10 @@
 #include "fit/option.hpp"
 #include "fit/plot.hpp"
 #include "fit/state_dict.hpp"
+#include "fit/training_listener.hpp"
 
-/// A live page of a training. The Trainer writes one. In a custom loop:
+/// A live page of a training. A Trainer with a folder writes it by `trainer.listen(plot::training_page())`. In a custom
+/// loop:
 ///
 ///     plot::TrainingPage page("out/names/training.html");
 ///     for (int step = 1; step <= 1000; ++step) {
@@ -23,10 +25,6 @@ namespace fit::plot {
 
 /// The state of a training.
 enum class TrainingState { running, done, stopped };
-
-/// Numbers by name, with the "step". Known names are "loss", "validation", "lr", "grad_norm" and "tokens" (since the
-/// previous row, for the rate). Each other name gets its own chart.
-using TrainingRow = std::map<std::string, double>;
 
 /// The options of TrainingPage.
 struct TrainingPageOptions {
@@ -48,9 +46,10 @@ class TrainingPage {
   TrainingPage(const TrainingPage&) = delete;
   TrainingPage& operator=(const TrainingPage&) = delete;
 
-  /// Adds numbers, and writes them after seconds_between. Each name keeps at most 2000 points: a point holds the mean,
-  /// min and max of its steps. Values that are not finite are left out. If the disk is full, prints one message on
-  /// stderr; the training goes on. Throws Error for a row without a step.
+  /// Adds numbers, and writes them after seconds_between. Known names are "loss", "validation", "lr", "grad_norm" and
+  /// "tokens" (since the previous row, for the rate). Each other name gets its own chart. Each name keeps at most 2000
+  /// points: a point holds the mean, min and max of its steps. Values that are not finite are left out. If the disk is
+  /// full, prints one message on stderr; the training goes on. Throws Error for a row without a step.
   void add(const TrainingRow& row);
   /// Shows the heads below the charts. Writes PATH_heads.html when add() or finish() writes.
   void heads(AttentionRecording recording);
@@ -68,5 +67,9 @@ class TrainingPage {
   struct State;
   detail::Owned<State> state_;
 };
+
+/// The listener of a Trainer that writes the page training.html while it trains, and loss.svg when it ends, both in
+/// TrainerOptions::out. Without a folder it writes nothing.
+std::shared_ptr<TrainingListener> training_page();
 
 }  // namespace fit::plot

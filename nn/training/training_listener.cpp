@@ -1,0 +1,7 @@
+#include "fit/training_listener.hpp"
+
+namespace fit {
+
+TrainingListener::~TrainingListener() = default;
+
+}  // namespace fit
