@@ -89,6 +89,26 @@ TEST_CASE("layer, group, batch and rms norm of huge rows, with gradients", "[ran
   });
 }
 
+TEST_CASE("second derivatives of norms of huge rows", "[range]") {
+  const std::vector<std::pair<const char*, Function>> norms{
+      {"layer_norm", [](const Tensor& x) { return layer_norm(x); }},
+      {"rms_norm", [](const Tensor& x) { return rms_norm(x); }},
+      {"batch_norm", [](const Tensor& x) {
+         return batch_norm(reshape(x, {4, 1}), {}, {});
+       }}};
+  for (const auto& [t, size] : {std::pair{float32, 1e20}, {float64, 1e200}})
+    for (const auto& [name, f] : norms) {
+      INFO(name << ", " << t);
+      // The second derivative along v, by the same function of numbers near 1: it has degree -2.
+      const auto second = [&, f = f, t = t](double factor) {
+        const Tensor x = of(times(row, factor), t).requires_grad_(), y = f(x);
+        const Tensor dx = grad({y}, {x}, {reshape(of(seed, t), y.shape())}, create_graph)[0];
+        return grad({dx}, {x}, {of(times({1, -2, 3, 1}, factor), t)})[0] * factor;
+      };
+      check_numbers(second(size), values(second(size == 1e20 ? 0x1p40 : 0x1p100)));  // no eps there, either
+    }
+}
+
 TEST_CASE("norms of rows without eps, for tiny rows", "[range]") {
   each_size(tiny, [&](DType t, double size) {
     const Tensor x = of(times(row, size), t), weight = of({1, 1, 1, 1}, t);
@@ -115,6 +135,14 @@ TEST_CASE("norms of rows: huge rows of equal numbers are 0, and what is not fini
       check_numbers(gradient([](const Tensor& x) { return layer_norm(x); }, equal_numbers, {1, 0, 0, 0, 0}),
                     times({0.8, -0.2, -0.2, -0.2, -0.2}, std::sqrt(1e5)));
       check_numbers(layer_norm(of({top, -top}, t)), {1, -1});
+      // dx = (dy - mean(dy) - h mean(dy h)) / std with h = {r, -r, 0}, r = sqrt(3 / 2), std = top / r
+      const Function no_eps = [](const Tensor& x) { return layer_norm(x, {}, {}, 0); };
+      const auto check_ends = [&](double size, double dy) {
+        check_numbers(gradient(no_eps, of({size, -size, 0}, t), {dy, dy, 0}),
+                      times({1, 1, -2}, std::sqrt(1.5) / 3 * (dy / size)));
+      };
+      t == float32 ? check_ends(3e38, 0x1p100) : check_ends(1.7e308, 0x1p1000);
+      t == float32 ? check_ends(0x1p-149, 0x1p-100) : check_ends(0x1p-1074, 0x1p-1000);
       for (const double bad : {inf, -inf, nan}) {
         const Tensor rows = of({top, bad, 1, top, -top, top}, t).reshape({2, 3}), y = layer_norm(rows);
         for (int i = 0; i < 3; ++i) CHECK(std::isnan(values(y)[i]));
