@@ -141,8 +141,15 @@ TEST_CASE("trainer: of many processes that begin at once in a folder, one trains
   CHECK(logged(d) == steps);
 }
 
-TEST_CASE("a folder that can't be locked is not held") {
+TEST_CASE("a folder that can't be locked is not held, and a lock leaves nothing open") {
   const Directory d;
+  const auto open_files = [] { return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}); };
+  const auto before = open_files();
+  for (int i = 0; i < 3; ++i) {
+    const io::FolderLock lock(d.path.string()), refused(d.path.string());
+    CHECK_FALSE(refused.holder().empty());
+  }
+  CHECK(open_files() == before);
   CHECK(io::FolderLock(d.file("nowhere")).holder().empty());
   const io::FolderLock first(d.path.string()), second(d.path.string());
   CHECK(first.holder().empty());
