@@ -247,7 +247,7 @@ int main(int argc, char** argv) {
     const Sample shown("thoughtfully", {"th", "ao", "t", "f", "ah", "l", "iy"}, inventory);
     const auto film = [&](int step) {
       e.look(
-          model, step, [&] { model(shown.letters, shown.sounds, {}); },
+          model, step, [&] { model(shown.letters, shown.sounds, Tensor()); },
           [&](AttentionRecording& heads) { shown.name_tokens(heads); });
     };
     film(0);

@@ -222,7 +222,7 @@ const std::vector<Measure>& measures() {
          metrics::perplexity(t.logits, t.target);
          metrics::ConfusionMatrix matrix(3);
          matrix.add(t.logits, t.target);
-         matrix.figure().svg();
+         plot::confusion(matrix).svg();
        }},
       {"summary.hpp", "summary",
        [](Training& t) {

@@ -299,8 +299,12 @@ Passed<A> pass(std::remove_reference_t<A>& a, const Tensor*& given) {
     return static_cast<A&&>(a);
 }
 
+/// The result of forward(). Arguments that it does not take are for the call operator of the class's own, if it has
+/// one.
 template <class L, class... A>
-using CallResult = typename Takes<void, L, Passed<A>...>::Result;
+using CallResult = std::enable_if_t<
+    std::disjunction_v<Takes<void, L, Passed<A>...>, std::negation<HasOwnCall<std::remove_reference_t<L>>>>,
+    typename Takes<void, L, Passed<A>...>::Result>;
 
 template <class L, class... A>
 CallResult<L, A...> call_layer(L& layer, A&&... a) {
