@@ -113,7 +113,7 @@ Tensor pow(const Tensor& x, const Tensor& e) {
       if (!b.wants(1)) return;
       const Tensor y = b.y(), log_x = log(where(logical_and(eq(x, 0), ge(e, 0)), 1, x)), infinite = isinf(y);
       Tensor slope = mul(y, log_x);
-      if (any(infinite).item<bool>()) {
+      if (!all(logical_not(infinite)).item<bool>()) {
         const Tensor root = pow(x, mul(e, 0.5));
         slope = where(infinite, mul(mul(root, log_x), root), slope);
       }

@@ -57,12 +57,10 @@ class KeptBuffers {
   }
   ~KeptBuffers() {
     exchange();
-    // A layer may have assigned another tensor.
-    const NoGrad no_grad;
-    for (auto& [name, now] : model_.named_buffers())
-      for (const Kept& kept : kept_)
-        if (kept.name == name && now.impl() != kept.buffer.impl() && now.shape() == kept.buffer.shape())
-          Tensor(now).copy_(kept.buffer);
+    try {
+      copy_to_assigned();
+    } catch (...) {  // out of memory: a buffer that a layer has assigned keeps what the layer gave it
+    }
   }
   KeptBuffers(const KeptBuffers&) = delete;
   KeptBuffers& operator=(const KeptBuffers&) = delete;
@@ -72,6 +70,14 @@ class KeptBuffers {
     std::string name;
     Tensor buffer, other;  // other: has the elements that buffer does not have now
   };
+  // A layer may have assigned another tensor.
+  void copy_to_assigned() {
+    const NoGrad no_grad;
+    for (auto& [name, now] : model_.named_buffers())
+      for (const Kept& kept : kept_)
+        if (kept.name == name && now.impl() != kept.buffer.impl() && now.shape() == kept.buffer.shape())
+          Tensor(now).copy_(kept.buffer);
+  }
   void exchange() noexcept {
     for (Kept& kept : kept_) std::swap(kept.buffer.impl()->storage, kept.other.impl()->storage);
   }

@@ -326,26 +326,26 @@ Tensor GPT::forward(const Tensor& ids, const Tensor& documents, const Tensor& po
   });
 }
 
-Tensor GPT::next(const Tensor& ids, KVCache& cache, const Tensor& positions, const Tensor& mask, bool last_only) const {
+Tensor GPT::next(const Tensor& ids, KVCache& cache, const Tensor& positions, const Tensor& mask, Logits which) const {
   const NoGrad no_grad;
   return within(*this, [&] {
     if (positions.defined()) check_no_distances(options_);
     const Tensor x = hidden(ids, &cache, positions, mask);
-    Tensor y = logits(last_only ? index(x, {range(), -1}) : x);
+    Tensor y = logits(which == Logits::last ? index(x, {range(), -1}) : x);
     cache.advance(ids.size(1));
     return y;
   });
 }
 
 Tensor GPT::forward(const Tensor& ids, KVCache& cache, const Tensor& positions, const Tensor& mask) const {
-  return next(ids, cache, positions, mask, false);
+  return next(ids, cache, positions, mask, Logits::all);
 }
 
 Tensor GPT::forward_last(const Tensor& ids, KVCache& cache) const {
   check::defined("GPT", "ids", ids);
   if (ids.rank() != 2 || ids.size(1) == 0)
     check::fail("GPT", "ids has shape ", ids.shape(), ": it must be [B, T], T > 0");
-  return next(ids, cache, {}, {}, true);
+  return next(ids, cache, {}, {}, Logits::last);
 }
 
 KVCache GPT::make_cache(std::int64_t batch, std::int64_t max_length, std::optional<DType> dtype) const {

@@ -161,7 +161,7 @@ std::vector<Oracle> attentions() {
                return Arrays{attention(grouped, false)[0]};
              })
           .not_empty(),
-      {"scaled_dot_product_attention, causal, fewer queries than keys, and more",
+      {"attend, causal, fewer queries than keys, and more",
        [](const auto& in) { return attention(in, true); }},
   };
 }

@@ -240,7 +240,10 @@ AttentionMask AttentionMask::combined(Op op, const AttentionMask& a, const Atten
     const AttentionMask& other = a.defined() ? a : b;
     return op == Op::logical_and ? other : AttentionMask();
   }
-  return AttentionMask(Symbol(made(op, {a.node_, b.node_})));
+  // By the methods of a: programs without masks of their own do not contain them, although layers combine masks.
+  AttentionMask both;
+  both.node_ = whole(made(op, {a.node_, b.node_}), *a.node_->methods);
+  return both;
 }
 
 AttentionMask AttentionMask::negated(const AttentionMask& a) {

@@ -7,6 +7,7 @@
 #include "fit/autocast.hpp"
 #include "fit/batch_invariant.hpp"
 #include "fit/bfloat16.hpp"
+#include "fit/blas.hpp"
 #include "fit/error.hpp"
 #include "fit/functional.hpp"
 #include "fit/gradcheck.hpp"

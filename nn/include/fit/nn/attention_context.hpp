@@ -36,7 +36,7 @@ class Unpadding {
 /// own projects, and calls attend() of its context: so it works in all models, with masks, caches and memories.
 struct AttentionContext {
   AttentionContext() {}
-  AttentionContext(const AttentionTerms& terms) : terms(terms) {}
+  AttentionContext(const AttentionTerms& given) : terms(given) {}
   AttentionContext(const Tensor& mask) : terms(mask) {}
   AttentionContext(const AttentionMask& attends) : terms(attends) {}
   AttentionContext(const AttentionOptions&) = delete;  // a layer has its own dropout and scale: give AttentionTerms()…

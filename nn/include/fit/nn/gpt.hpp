@@ -201,7 +201,8 @@ class GPT final : public Layer {
   Tensor embedded(const Tensor& ids, const KVCache* cache, const Tensor& positions) const;
   Tensor logits(const Tensor& x) const;  // of the head
   // The logits of the positions after those in the cache, or of the last of them.
-  Tensor next(const Tensor& ids, KVCache& cache, const Tensor& positions, const Tensor& mask, bool last_only) const;
+  enum class Logits : bool { all, last };  // of which positions
+  Tensor next(const Tensor& ids, KVCache& cache, const Tensor& positions, const Tensor& mask, Logits which) const;
   // The input of the head; the caller calls cache.advance().
   Tensor hidden(const Tensor& ids, KVCache* cache, const Tensor& positions = {},
                 const AttentionTerms& terms = {}) const;
