@@ -23,8 +23,7 @@ double root_mean_square(const Tensor& x) { return std::sqrt(sum_of_squares(x) / 
 
 double rounding_of(const Tensor& x) { return x.dtype() == float32 ? 0x1p-23 : 0x1p-52; }
 
-void require(bool ok, const char* op, std::initializer_list<std::pair<const char*, double>> values, const char* rule) {
-  if (ok) return;
+void refuse(const char* op, std::initializer_list<std::pair<const char*, double>> values, const char* rule) {
   std::ostringstream list;
   const char *separator = "", *is = " is ";
   for (const auto& [name, value] : values) {

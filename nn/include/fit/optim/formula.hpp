@@ -112,8 +112,9 @@ inline T sign(T x) {
   return static_cast<T>((x > 0) - (x < 0));
 }
 
-/// Throws the Error "[op] a is 1, b 2: rule" unless ok.
-void require(bool ok, const char* op, std::initializer_list<std::pair<const char*, double>> values, const char* rule);
+/// Throws the Error "[op] a is 1, b 2: rule".
+[[noreturn]] void refuse(const char* op, std::initializer_list<std::pair<const char*, double>> values,
+                         const char* rule);
 
 /// The 2-norm and the root mean square of all elements, in double.
 double l2_norm(const Tensor& x);

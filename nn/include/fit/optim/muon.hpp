@@ -56,7 +56,7 @@ struct detail::Formula<MuonOptions> : detail::TensorFormula<MuonOptions, 1> {
     list.any("adamw", adamw_).below_1("beta1", beta1_).below_1("beta2", beta2_).not_negative("adamw_eps", adamw_eps_);
   }
   void check() const {
-    require(ns_steps_ <= 99, name, {{"ns_steps", static_cast<double>(ns_steps_)}}, "it must be in 0 … 99");
+    if (ns_steps_ > 99) refuse(name, {{"ns_steps", static_cast<double>(ns_steps_)}}, "it must be in 0 … 99");
   }
   void check_parameter(const std::string& parameter, const Tensor& p) const;
   unsigned states() const { return adamw_ ? 6 : 1; }

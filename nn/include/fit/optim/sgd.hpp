@@ -28,8 +28,8 @@ struct detail::Formula<SGDOptions> : detail::ElementwiseFormula<SGDOptions, 0, 1
     list.not_negative("weight_decay", weight_decay_).any("nesterov", nesterov_).any("maximize", maximize_);
   }
   void check() const {
-    require(!nesterov_ || (momentum_ != 0 && dampening_ == 0), name,
-            {{"momentum", momentum_}, {"dampening", dampening_}}, "nesterov needs momentum and no dampening");
+    if (nesterov_ && (momentum_ == 0 || dampening_ != 0))
+      refuse(name, {{"momentum", momentum_}, {"dampening", dampening_}}, "nesterov needs momentum and no dampening");
   }
   unsigned states() const { return momentum_ != 0; }
   void begin(const StepCount& count) { is_new = count.is_new; }

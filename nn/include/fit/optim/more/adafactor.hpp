@@ -35,8 +35,8 @@ struct detail::Formula<AdafactorOptions> : detail::TensorFormula<AdafactorOption
     list.any("maximize", maximize_);
   }
   void check() const {
-    require(beta2_decay_ <= 0, name, {{"beta2_decay", beta2_decay_}}, "it must not be positive");
-    require(d_ >= 1, name, {{"d", d_}}, "it must be at least 1");
+    if (beta2_decay_ > 0) refuse(name, {{"beta2_decay", beta2_decay_}}, "it must not be positive");
+    if (d_ < 1) refuse(name, {{"d", d_}}, "it must be at least 1");
   }
   // Row and column means for parameters with two axes or more, else one value for each element.
   static std::optional<Shape> state_shape(const Shape& shape, int k) {
