@@ -74,7 +74,7 @@ Tensor softmax_over(const Tensor& x, const Shape& kept) {
 
 /// The same, given y = logsumexp(x), with its limits at infinity: the infinite elements share 1. Where all are -inf, 0.
 Tensor softmax_with_infinities(const Tensor& x, const Tensor& y) {
-  if (any(isinf(y)).item() == 0) return softmax_over(x, y.shape());
+  if (all(logical_not(isinf(y))).item<bool>()) return softmax_over(x, y.shape());
   const Tensor none = eq(y, -INFINITY), top = eq(x, INFINITY);
   const Tensor beside = logical_and(eq(y, INFINITY), logical_not(top));
   const Tensor finite = masked_fill(masked_fill(masked_fill(x, none, 0), top, 0), beside, -INFINITY);

@@ -97,7 +97,7 @@ case $way in
     cp -r "$top"/{CMakeLists.txt,core,tests} "$stage/alone"
     cmake -S "$stage/alone" -B "$stage/alone/build" -G Ninja -DFIT_NN=OFF -DFIT_INSTALL=OFF >"$stage/said"
     ninja -C "$stage/alone/build" -t query fit_tests >/dev/null
-    [ "$("$stage/build/consumer")" = "gradient 40, attention (1, 2, 3, 4)" ]
+    [ "$("$stage/build/consumer")" = "gradient 40, attention [1, 2, 3, 4]" ]
     exit
     ;;
   shared)

@@ -161,8 +161,7 @@ std::vector<Oracle> attentions() {
                return Arrays{attention(grouped, false)[0]};
              })
           .not_empty(),
-      {"attend, causal, fewer queries than keys, and more",
-       [](const auto& in) { return attention(in, true); }},
+      {"attend, causal, fewer queries than keys, and more", [](const auto& in) { return attention(in, true); }},
   };
 }
 const RegisterOracles attention_oracles(attentions);

@@ -123,9 +123,9 @@ enum class HeadLayout {
 /// A tensor alone has its heads first.
 struct Heads {
   Heads() {}
-  Heads(const Tensor& x, HeadLayout layout = HeadLayout::first, std::int64_t heads = 0, std::int64_t features = 0,
-        std::int64_t offset = 0)
-      : x(x), layout(layout), heads(heads), features(features), offset(offset) {}
+  Heads(const Tensor& of, HeadLayout where = HeadLayout::first, std::int64_t number = 0, std::int64_t size = 0,
+        std::int64_t first = 0)
+      : x(of), layout(where), heads(number), features(size), offset(first) {}
 
   Tensor x;
   HeadLayout layout = HeadLayout::first;
