@@ -30,8 +30,8 @@ struct AfterFirst {
 };
 }  // namespace detail
 
-/// The types of the list. The tests iterate over them.
 #define FIT_COMMA_NAME_(NAME) , NAME
+/// The types of the list. The tests iterate over them.
 using AllOptimizers = detail::AfterFirst<void FIT_OPTIMIZERS(FIT_COMMA_NAME_, FIT_COMMA_NAME_)>::Type;
 #undef FIT_COMMA_NAME_
 

@@ -69,8 +69,11 @@ class Schedule {
   /// Why the rates are no factor of the base rates, so that no chain may multiply them; null if they are one.
   virtual const char* no_factor() const { return nullptr; }
 
+  /// The name in errors.
   const char* op() const { return op_; }
+  /// The optimiser whose rates it sets.
   Optimizer& optimizer() const { return optimizer_; }
+  /// The rates before the first schedule.
   const Rates& base() const { return base_; }
   /// The inner schedules.
   const List& inner() const { return inner_; }

@@ -13,6 +13,7 @@ struct AdamFamily {
   double weight_decay_ = 0;  ///< The decay of the parameters, added to the gradients; for AdamW and LAMB beside them.
   bool maximize_ = false;    ///< Goes up instead of down.
 
+  /// Lists the options with their limits.
   template <class List>
   void list_family(List& list) {
     list.not_negative("lr", lr_).below_1("beta1", beta1_).below_1("beta2", beta2_).not_negative("eps", eps_);

@@ -142,6 +142,7 @@ class Optimizer {
     Tensor state[StateSpec::max_states] = {};
     double scalar = 1;
     unsigned created = 0;  // bit k: this step created states[k]
+    /// Whether the states start with this step.
     bool is_new() const { return steps == 1 || created != 0; }
   };
 
