@@ -4,9 +4,8 @@
 #include "kernels/simd/isa.hpp"
 
 // Elementwise kernels on contiguous memory, float and double. Errors in units in the last place: add, sub, mul and div
-// 1/2, pow, sqrt_as_pow
-// and rsqrt_as_pow 1, neg, maximum and minimum 0. Comparisons, choose and clamp are exact. Unary functions:
-// functions.hpp.
+// 1/2, pow, sqrt_as_pow and rsqrt_as_pow 1, neg, maximum and minimum 0. Comparisons, choose and clamp are exact. Unary
+// functions: functions.hpp.
 namespace fit::kernels {
 
 // z[i] = f(x[sx i], y[sy i]) for i < n. sx and sy are 1, or 0 for a single number. z may be x or y.
