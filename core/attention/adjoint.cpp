@@ -95,6 +95,7 @@ struct Adjoint {
 
   void in_tiles(Backward& b) const {
     std::vector<Tensor> x;
+    x.reserve(static_cast<std::size_t>(b.inputs()));
     for (int i = 0; i < b.inputs(); ++i) x.push_back(b.x(i));
     const AttentionCall c = call(b, x.data());
     std::vector<Tensor> dx = gradients(b, c, x);

@@ -34,11 +34,7 @@ class LeafGradients {
   /// Call before a number is added to the sum of a leaf's gradients. A bfloat16 sum is float32 until round(): in
   /// bfloat16, 256 + 1 is 256.
   void widen(Node& n, Tensor& sum) {
-    if (!n.leaf() || !sum.defined() || sum.dtype() != bfloat16) return;
-    Tensor wide = sum.to(float32);
-    wide_.push_back({&n, &sum, sum});
-    hold(n.refs);
-    sum = std::move(wide);
+    if (n.leaf() && sum.defined() && sum.dtype() == bfloat16) keep_wide(n, sum);
   }
   /// Rounds the sums of a leaf, or of all, into their own buffers.
   void round(const Node* of = nullptr) {
@@ -126,6 +122,13 @@ class LeafGradients {
   }
 
  private:
+  [[gnu::noinline]] void keep_wide(Node& n, Tensor& sum) {
+    Tensor wide = sum.to(float32);
+    wide_.push_back({&n, &sum, sum});
+    hold(n.refs);
+    sum = std::move(wide);
+  }
+
   static void add_postponed(PendingLeaf& w) {
     if (const auto add = std::exchange(w.later, nullptr)) add();
   }
