@@ -103,6 +103,13 @@ TEST_CASE("distributions at the edges of what they allow") {
   CHECK(kl_divergence(some, all).item() == Approx(std::log(1.5)));
   CHECK(std::isinf(kl_divergence(all, some).item()));
   CHECK(some.entropy().item() == Approx(std::log(2.)));
+  // H = x s(-x) + log(1 + e^-x), with a derivative of -x s(x) s(-x): even, and small without being 0.
+  const Tensor logits = tensor({40., -40.}, float64).requires_grad_();
+  const Tensor small = d::Bernoulli::from_logits(logits).entropy();
+  sum(small).backward();
+  for (const double h : test::values(small)) CHECK(h == Approx(41 * std::exp(-40.)).epsilon(1e-14).scale(0));
+  CHECK(logits.grad()[0].item() == Approx(-40 * std::exp(-40.)).epsilon(1e-14).scale(0));
+  CHECK(logits.grad()[1].item() == Approx(40 * std::exp(-40.)).epsilon(1e-14).scale(0));
   const d::Uniform unit(tensor(0.), tensor(1.)), half(tensor(0.), tensor(0.5));
   CHECK(test::values(unit.log_prob(tensor({-0.5, 0., 0.5, 1.}))) == std::vector<double>{-INFINITY, 0, 0, -INFINITY});
   CHECK(kl_divergence(half, unit).item() == Approx(std::log(2.)));

@@ -48,6 +48,15 @@ Tensor loss_of(const nn::GPT& model, const Tensor& ids) {
 
 }  // namespace
 
+TEST_CASE("a cap on logits learns under Autocast, also where tanh rounds to 1 in bfloat16") {
+  // 30 tanh(x / 30) at x / 30 = 3.546875: the derivative is 0.0033.
+  Tensor x = full({4}, 30 * 3.546875).requires_grad_();
+  const Autocast on(bfloat16);
+  sum(30 * tanh(x.to(bfloat16) / 30)).backward();
+  const double slope = 1 - std::pow(std::tanh(3.546875), 2);
+  for (const double g : test::values(x.grad())) CHECK(g == Approx(slope).epsilon(0.02).scale(0));
+}
+
 TEST_CASE("low precision: the gradients of a GPT under Autocast are near float64's", "[autocast]") {
   for (const nn::Positions positions : {nn::Positions::learned, nn::Positions::rotary, nn::Positions::alibi}) {
     INFO(nn::name_of(positions));
