@@ -6,6 +6,7 @@
 #include "fit/named_values.hpp"
 #include "fit/nn/init.hpp"
 #include "fit/ops.hpp"
+#include "int8/linear.hpp"
 #include "layers/linear_function.hpp"
 #include "layers/sizes.hpp"
 #include "tensor/check.hpp"

@@ -8,7 +8,7 @@
 #include "fit/ops.hpp"
 #include "fit/random.hpp"
 #include "fit/safetensors.hpp"
-#include "ops/functions.hpp"
+#include "int8/linear.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/tensors.hpp"
