@@ -9,18 +9,17 @@
 // Matmul on the CPU: c = alpha op(a) op(b) + beta c. The terms are those of the BLIS papers (Van Zee, van de Geijn
 // 2015). The levels, from top to bottom:
 //
-// - op (core/ops/linalg/matmul.cpp, einsum.cpp, int8.cpp): checks shapes, records the gradient, calls gemm_parallel().
-// - gemm (gemm.cpp, gemm_bf16.cpp, gemm_int8.hpp): chooses a route(), splits c into tiles, or a gemv
-//   into parts, for the threads.
+// - op (core/ops/linalg/matmul.cpp, einsum.cpp): checks shapes, records the gradient, calls gemm_parallel().
+// - gemm (gemm.cpp, gemm_bf16.cpp): chooses a route(), splits c into tiles, or a gemv into parts, for the threads.
 // - kernels (gemm_kernels*.hpp, .simd.cpp): compute one tile; each instruction set has a table of them.
 // - pack (gemm_kernels.simd.cpp, pack_bf16.hpp): copies b into panels of 64 columns, in reading order.
-// - gemv (gemv.hpp, gemv_bf16.hpp, gemv_int8.hpp): 1 … 4 rows (1 … 24 for b'); reads b once, without packing.
+// - gemv (gemv.hpp, gemv_bf16.hpp): 1 … 4 rows (1 … 24 for b'); reads b once, without packing.
 // - macro-kernel (macro_kernel.hpp, micro_kernel_bf16.hpp): calls the micro-kernel on blocks that fit the cache.
 // - micro-kernel (micro_kernel.simd.cpp, micro_kernel_bf16.hpp): keeps a block of c in registers in the loop over k.
 //
 // float, double: gemv for few rows, unpacked for small matrices, otherwise packed. Without AVX2, OpenBLAS
 // (openblas.hpp) computes all but small matrices. bfloat16: native on avx512_bf16 and amx; otherwise packing widens it
-// to float. int8 weights: gemv reads them directly; for more rows, blocks of weights are widened first.
+// to float.
 //
 // In the mode BatchInvariant neither gemv nor OpenBLAS is used. The other kernels add up an element of c in an order
 // that depends on k alone: float and double in chains along blocks of kc, one block after another. For few rows,

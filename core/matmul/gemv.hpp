@@ -9,8 +9,8 @@
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 
-// The distance at which kernels of bfloat16 and int8 weights prefetch. They load few bytes at a time, and the processor
-// itself prefetches too late. Kernels of floats gain nothing.
+// The distance at which kernels of narrow weights prefetch. They load few bytes at a time, and the processor itself
+// prefetches too late. Kernels of floats gain nothing.
 constexpr std::int64_t prefetch_bytes = 1024;
 
 // Calls f(m) with m, 1 … max_rows, as a compile-time constant.

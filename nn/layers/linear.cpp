@@ -6,6 +6,7 @@
 #include "fit/graph/named_values.hpp"
 #include "fit/nn/layer/init.hpp"
 #include "fit/ops/ops.hpp"
+#include "int8/linear.hpp"
 #include "layer/sizes.hpp"
 #include "layers/linear_function.hpp"
 #include "tensor/check.hpp"

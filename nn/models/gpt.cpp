@@ -350,7 +350,7 @@ Tensor GPT::forward_last(const Tensor& ids, KVCache& cache) const {
 
 KVCache GPT::make_cache(std::int64_t batch, std::int64_t max_length, std::optional<DType> dtype) const {
   const NoGrad no_grad;
-  const DType own = wte.forward(zeros({1}, int64)).dtype();  // not the type of int8 weights, and no call of the layer
+  const DType own = wte.forward(zeros({1}, int64)).dtype();  // not the type of narrow weights, and no call of the layer
   return KVCache(detail::cache_shapes(h), batch, max_length == 0 ? options_.context_length() : max_length,
                  dtype.value_or(product_dtype(own, own)));
 }

@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$1"
 wrong=$(for list in "core base threads kernels/simd matmul kernels attention/visibility attention/kernel \
-    linear_attention/kernel tensor graph ops attention/score attention linear_attention backward io" \
+    linear_attention/kernel tensor graph ops int8 attention/score attention linear_attention backward io" \
   "nn common dist layer layers attention inspect loss distributions models lens weights optim data tokenizers metrics \
     training plot"; do
   grep -rHoE '^#include "[^"]+"' --include='*.[hc]pp' "${list%% *}" | awk -F'[:"]' -v list="$list" '

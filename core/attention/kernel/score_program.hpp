@@ -3,7 +3,7 @@
 #include <new>
 
 #include "attention/visibility/visibility.hpp"
-#include "fit/detail/symbol_op.hpp"
+#include "fit/detail/score_operations.hpp"
 
 // A function of the scores as kernels compute it: a list of steps. score_lowering.cpp makes it of an Expression.
 namespace fit::kernels {
@@ -39,8 +39,8 @@ struct ScoreStep {
   ScoreLevel level = ScoreLevel::head;
   bool linear = false;          // its value is `form`
   bool spread = false;          // its value is its argument, of another level, for all pairs
-  bool integer = false;         // a / b is rounded down
   bool differentiable = false;  // its gradient is wanted
+  int arity = 0;                // without the indices of a lookup
   int args[3] = {};             // earlier steps
   W number = 0;                 // of a number, and the exponent of pow
   PairForm form;

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "attention/kernel/rows.hpp"
+#include "kernels/simd/math.hpp"
 #include "kernels/simd/pow.hpp"
 
 namespace fit::kernels {
@@ -21,6 +22,53 @@ struct Stretch {
 
 // a / b rounded down, for b > 0.
 inline std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
+
+// What the columns of FIT_SCORE_OPERATIONS use.
+using xsimd::select;
+template <class V, class Bool>
+V truth(const Bool& b) {
+  return select(b, V(1), V(0));
+}
+// The gradient of one of the arguments of y = min(a, b) or max(a, b). Equal arguments share d.
+template <class V>
+V share(const V& d, const V& mine, const V& other, const V& y) {
+  return select(mine == other, V(0.5) * d, select((mine == y) | (mine != mine), d, V(0)));
+}
+struct None {};
+constexpr None none;
+
+template <int i>
+None pick() {
+  return none;
+}
+template <int i, class First, class... Rest>
+auto pick(const First& first, const Rest&... rest) {
+  if constexpr (i == 0)
+    return first;
+  else
+    return pick<i - 1>(rest...);
+}
+
+// The columns of the kernel.
+namespace rows {
+#define SKIP(...)
+#define ROW(name, arity_of_row, notation, kind, bounds, value_of_row, gradients, operation)                       \
+  struct name {                                                                                                   \
+    static constexpr int arity = arity_of_row;                                                                    \
+    template <class V>                                                                                            \
+    static V value(const V& a, [[maybe_unused]] const V& b, [[maybe_unused]] const V& c,                          \
+                   [[maybe_unused]] const V& e) {                                                                 \
+      return value_of_row;                                                                                        \
+    }                                                                                                             \
+    template <int i, class V>                                                                                     \
+    static auto gradient([[maybe_unused]] const V& d, [[maybe_unused]] const V& a, [[maybe_unused]] const V& b,   \
+                         [[maybe_unused]] const V& c, [[maybe_unused]] const V& e, [[maybe_unused]] const V& y) { \
+      return pick<i> gradients;                                                                                   \
+    }                                                                                                             \
+  };
+FIT_SCORE_OPERATIONS(SKIP, ROW, ROW, SKIP)
+#undef ROW
+}  // namespace rows
 
 // See ScoreKernels.
 template <class W>
@@ -223,11 +271,6 @@ class HeadScores {
     if (size_ == N) return each(std::int64_t{0}, lines_ * N);
     for (std::int64_t r = 0; r < lines_; ++r) each(r * N, size_);
   }
-  template <class Bool>
-  static V truth(const Bool& b) {
-    return xsimd::select(b, V(W(1)), V(W(0)));
-  }
-
   void compute(int k) const {
     const Step& s = program_->steps[k];
     const View y = values(k), a = values(s.args[0]);
@@ -238,66 +281,49 @@ class HeadScores {
     }
     if (s.forward)
       return each_run([&](std::int64_t at, std::int64_t n) { s.forward(y.first + at, a.first + at, n, 0); });
-    switch (s.op) {
-      case Op::number:
-        return map(y, [n = V(s.number)] { return n; });
-      case Op::lookup:
-        for (std::int64_t r = 0; r < lines_; ++r) gather(s, r, y.at(r));
-        return;
-      case Op::negative:
-        return map(
-            y, [](const V& x) { return -x; }, a);
-      case Op::square:
-        return map(
-            y, [](const V& x) { return x * x; }, a);
-      case Op::pow:
-        return map(
-            y, [e = V(s.number)](const V& x) { return math::pow(x, e); }, a);
-      case Op::logical_not:
-        return map(
-            y, [](const V& p) { return V(W(1)) - p; }, a);
-      case Op::where:
-        return map(
-            y, [zero = V(W(0))](const V& o, const V& p, const V& q) { return xsimd::select(o != zero, p, q); }, a,
-            values(s.args[1]), values(s.args[2]));
-      default:
-        return compute_binary(s, y, a, values(s.args[1]));
+    if (s.op == Op::lookup) {
+      for (std::int64_t r = 0; r < lines_; ++r) gather(s, r, y.at(r));
+      return;
     }
+    if (s.op == Op::number) return map(y, [n = V(s.number)] { return n; });
+    operation(s).compute(*this, s, y);
   }
-  // y = a op b
-  void compute_binary(const Step& s, const View& y, const View& a, const View& b) const {
-    const auto by = [&](const auto& f) { map(y, f, a, b); };
-    switch (s.op) {
-      case Op::add:
-        return by([](const V& p, const V& q) { return p + q; });
-      case Op::subtract:
-        return by([](const V& p, const V& q) { return p - q; });
-      case Op::multiply:
-        return by([](const V& p, const V& q) { return p * q; });
-      case Op::divide:
-        return s.integer ? by([](const V& p, const V& q) { return xsimd::floor(p / q); })
-                         : by([](const V& p, const V& q) { return p / q; });
-      case Op::remainder:
-        return by([](const V& p, const V& q) { return p - q * xsimd::floor(p / q); });
-      case Op::minimum:
-        return by([](const V& p, const V& q) { return xsimd::select((p < q) | (p != p), p, q); });
-      case Op::maximum:
-        return by([](const V& p, const V& q) { return xsimd::select((p > q) | (p != p), p, q); });
-      case Op::less:
-        return by([](const V& p, const V& q) { return truth(p < q); });
-      case Op::less_equal:
-        return by([](const V& p, const V& q) { return truth(p <= q); });
-      case Op::equal:
-        return by([](const V& p, const V& q) { return truth(p == q); });
-      case Op::not_equal:
-        return by([](const V& p, const V& q) { return truth(p != q); });
-      case Op::logical_and:
-        return by([](const V& p, const V& q) { return p * q; });
-      case Op::logical_or:
-        return by([](const V& p, const V& q) { return xsimd::max(p, q); });
-      default:  // places are linear
-        return;
-    }
+
+  // The kernels of a row of the table.
+  using Gradient = void (*)(const HeadScores&, const Step&, const View& dy, const View& y);
+  struct Operation {
+    void (*compute)(const HeadScores&, const Step&, const View& y);
+    Gradient give[3];  // to each argument; null: none
+  };
+  static const Operation& operation(const Step& s) {
+#define NONE(...) Operation{},
+#define ROW(name, ...) operation_of<rows::name>(),
+    static constexpr Operation all[] = {FIT_SCORE_OPERATIONS(NONE, ROW, ROW, NONE)};
+#undef NONE
+#undef ROW
+    return all[static_cast<int>(s.op)];
+  }
+  template <class Row>
+  static constexpr Operation operation_of() {
+    return {compute<Row>, {gradient_of<Row, 0>(), gradient_of<Row, 1>(), gradient_of<Row, 2>()}};
+  }
+  template <class Row, int i>
+  static constexpr Gradient gradient_of() {
+    constexpr V (*any)() = nullptr;
+    using Result = decltype(Row::template gradient<i>(any(), any(), any(), any(), any(), any()));
+    if constexpr (i < Row::arity && !std::is_same_v<Result, None>)
+      return give<Row, i>;
+    else
+      return nullptr;
+  }
+  template <class Row>
+  static void compute(const HeadScores& h, const Step& s, const View& y) {
+    const auto f = [e = V(s.number)](const V& a, const V& b, const V& c) { return Row::value(a, b, c, e); };
+    h.map(y, f, h.template argument<Row>(s, 0), h.template argument<Row>(s, 1), h.template argument<Row>(s, 2));
+  }
+  template <class Row>
+  View argument(const Step& s, int i) const {
+    return values(s.args[i < Row::arity ? i : 0]);
   }
 
   // Adds the gradients of the arguments of step k, from its own.
@@ -306,35 +332,19 @@ class HeadScores {
     const View dy = gradients(s), a = values(s.args[0]);
     if (s.spread) return spread_gradient(s, dy);
     if (s.backward) return pass_function(s, dy, s.from_output ? values(k) : a);
-    switch (s.op) {
-      case Op::negative:
-        return give(
-            s, 0, [](const V& d) { return -d; }, dy);
-      case Op::square:
-        return give(
-            s, 0, [](const V& d, const V& x) { return (d + d) * x; }, dy, a);
-      case Op::pow:
-        return give(
-            s, 0,
-            [e = s.number](const V& d, const V& x) {
-              return e == W(0) ? V(W(0)) : d * V(e) * math::pow(x, V(e - W(1)));
-            },
-            dy, a);
-      case Op::where: {  // the condition has no gradient
-        const auto chosen = [](const V& d, const V& o) { return xsimd::select(o != V(W(0)), d, V(W(0))); };
-        const auto other = [](const V& d, const V& o) { return xsimd::select(o != V(W(0)), V(W(0)), d); };
-        return both(
-            s, [&] { give(s, 1, chosen, dy, a); }, [&] { give(s, 2, other, dy, a); });
-      }
-      default:
-        return pass_binary(s, dy, values(k), a, values(s.args[1]));
+    const Operation& o = operation(s);
+    for (int n = 0; n < s.arity; ++n) {
+      const int i = s.reversed ? s.arity - 1 - n : n;
+      if (o.give[i]) o.give[i](*this, s, dy, values(k));
     }
   }
-  // Gradients are added in the order of the step.
-  template <class First, class Second>
-  static void both(const Step& s, const First& first, const Second& second) {
-    if (s.reversed) return second(), first();
-    first(), second();
+  template <class Row, int i>
+  static void give(const HeadScores& h, const Step& s, const View& dy, const View& y) {
+    const auto f = [e = V(s.number)](const V& d, const V& a, const V& b, const V& c, const V& of_y) {
+      return Row::template gradient<i>(d, a, b, c, e, of_y);
+    };
+    h.give(s, i, f, dy, h.template argument<Row>(s, 0), h.template argument<Row>(s, 1), h.template argument<Row>(s, 2),
+           y);
   }
   // The same for a unary function; `from` is what its derivative is computed from.
   void pass_function(const Step& s, const View& dy, const View& from) const {
@@ -347,39 +357,6 @@ class HeadScores {
         (load<V>(dx.first + at + x) + load<V>(d + x)).store_unaligned(dx.first + at + x);
     });
   }
-  // The same for y = a op b.
-  void pass_binary(const Step& s, const View& dy, const View& y, const View& a, const View& b) const {
-    const auto same = [](const V& d) { return d; };
-    const auto opposite = [](const V& d) { return -d; };
-    const auto times = [](const V& d, const V& x) { return d * x; };
-    const auto over = [](const V& d, const V& x) { return d / x; };
-    const auto quotient = [](const V& d, const V& x, const V& z) { return -d * z / x; };
-    const auto part = [](const V& d, const V& mine, const V& other, const V& z) {  // equal arguments share the gradient
-      const V zero(W(0)), half(W(0.5));
-      return xsimd::select(mine == other, half * d, xsimd::select((mine == z) | (mine != mine), d, zero));
-    };
-    switch (s.op) {
-      case Op::add:
-        return both(
-            s, [&] { give(s, 0, same, dy); }, [&] { give(s, 1, same, dy); });
-      case Op::subtract:
-        return both(
-            s, [&] { give(s, 0, same, dy); }, [&] { give(s, 1, opposite, dy); });
-      case Op::multiply:
-        return both(
-            s, [&] { give(s, 0, times, dy, b); }, [&] { give(s, 1, times, dy, a); });
-      case Op::divide:
-        return both(
-            s, [&] { give(s, 0, over, dy, b); }, [&] { give(s, 1, quotient, dy, b, y); });
-      case Op::minimum:
-      case Op::maximum:
-        return both(
-            s, [&] { give(s, 0, part, dy, a, b, y); }, [&] { give(s, 1, part, dy, b, a, y); });
-      default:
-        return;
-    }
-  }
-
   // The values of the argument, for all pairs.
   FIT_ONE_COPY void spread(const Step& s, const View& y) const {
     const View x = values(s.args[0]);

@@ -35,17 +35,6 @@ Bounds corners(double a, double b, double c, double d, bool nan) {
   const auto [low, high] = std::minmax({a, b, c, d});
   return std::isfinite(a + b + c + d) ? Bounds{low, high, nan} : anything;
 }
-Bounds condition(bool never, bool always) { return {always ? 1. : 0., never ? 0. : 1., false}; }
-
-// A function that grows, with a margin for rounding.
-Bounds growing(Op op, const Bounds& x) {
-  const auto f = kernels::function<double>(function_of(op)->kernel).forward;
-  double low = 0, high = 0;
-  f(&low, &x.low, 1, 0), f(&high, &x.high, 1, 0);
-  if (std::isnan(low)) return anything;  // below the first number that has a value
-  return {low - 1e-5 * std::abs(low), high + 1e-5 * std::abs(high), x.nan};
-}
-
 Bounds bounds_of(const LinearForm& f, const PairBounds& p) {
   // Writes q query + k key with key - query where q and k have opposite signs: its bounds are tighter.
   double ahead = 0, query = f.query, key = f.key;
@@ -95,99 +84,98 @@ Bounds bounds_of_lookup(const Tensor& table, const std::vector<Bounds>& indices)
   return bounds_of_elements(table, box);
 }
 
-// The bounds of a function of one argument.
-Bounds bounds_of_unary(Op op, const Bounds& x) {
-  switch (op) {
-    case Op::negative:
-      return times(-1, x);
-    case Op::absolute:
-    case Op::square: {
-      const double high = std::max(std::abs(x.low), std::abs(x.high));
-      const double low = x.low <= 0 && x.high >= 0 ? 0 : std::min(std::abs(x.low), std::abs(x.high));
-      return op == Op::absolute ? Bounds{low, high, x.nan} : Bounds{low * low, high * high, x.nan};
-    }
-    case Op::floor:
-      return {std::floor(x.low), std::floor(x.high), x.nan};
-    case Op::relu:
-      return {std::max(x.low, 0.), std::max(x.high, 0.), x.nan};
-    case Op::log:
-      return x.low < 0 ? anything : growing(op, x);
-    case Op::exp:
-    case Op::sqrt:
-    case Op::tanh:
-    case Op::sigmoid:
-      return growing(op, x);
-    case Op::logical_not:
-      return {1 - x.high, 1 - x.low, false};
-    default:
-      return anything;
-  }
+// The bounds of operations, from those of their arguments.
+Bounds absolute(const Bounds& x) {
+  const double low = std::abs(x.low), high = std::abs(x.high);
+  return {x.low <= 0 && x.high >= 0 ? 0 : std::min(low, high), std::max(low, high), x.nan};
+}
+Bounds squared(const Bounds& x) {
+  const Bounds a = absolute(x);
+  return {a.low * a.low, a.high * a.high, x.nan};
+}
+Bounds floored(const Bounds& x) { return {std::floor(x.low), std::floor(x.high), x.nan}; }
+Bounds positive(const Bounds& x) { return {std::max(x.low, 0.), std::max(x.high, 0.), x.nan}; }
+// A function that grows, with a margin for rounding.
+template <class F>
+Bounds growing(const F& f, const Bounds& x) {
+  const double low = f(x.low), high = f(x.high);
+  if (std::isnan(low)) return anything;  // below the first number that has a value
+  return {low - 1e-5 * std::abs(low), high + 1e-5 * std::abs(high), x.nan};
 }
 
-Bounds bounds_of_quotient(const Bounds& a, const Bounds& b, bool integer, bool nan) {
-  if (b.low <= 0 && b.high >= 0) return anything;
-  const Bounds q = corners(a.low / b.low, a.low / b.high, a.high / b.low, a.high / b.high, nan);
-  return integer ? Bounds{std::floor(q.low), std::floor(q.high), q.nan} : q;
+Bounds product(const Bounds& a, const Bounds& b) {
+  return corners(a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high, a.nan || b.nan);
 }
-
-Bounds bounds_of_remainder(const Bounds& a, const Bounds& b, bool nan) {
+Bounds quotient(const Bounds& a, const Bounds& b) {
   if (b.low <= 0 && b.high >= 0) return anything;
+  return corners(a.low / b.low, a.low / b.high, a.high / b.low, a.high / b.high, a.nan || b.nan);
+}
+Bounds modulo(const Bounds& a, const Bounds& b) {
+  if (b.low <= 0 && b.high >= 0) return anything;
+  const bool nan = a.nan || b.nan;
   if (b.single() && std::floor(a.low / b.low) == std::floor(a.high / b.low)) {
     const double base = std::floor(a.low / b.low) * b.low;
     return {a.low - base, a.high - base, nan};
   }
   return b.low > 0 ? Bounds{0, b.high - 1, nan} : Bounds{b.low + 1, 0, nan};
 }
-
-// The bounds of a comparison.
-Bounds bounds_of_comparison(Op op, const Bounds& a, const Bounds& b, bool nan) {
-  if (op == Op::less) return condition(nan ? false : a.low >= b.high, !nan && a.high < b.low);
-  if (op == Op::less_equal) return condition(nan ? false : a.low > b.high, !nan && a.high <= b.low);
-  const bool same = !nan && a.single() && b.single() && a.low == b.low;
-  const bool apart = !nan && (a.high < b.low || b.high < a.low);
-  return op == Op::equal ? condition(apart, same) : condition(same, apart);
+Bounds lowest(const Bounds& a, const Bounds& b) {
+  return {std::min(a.low, b.low), std::min(a.high, b.high), a.nan || b.nan};
+}
+Bounds highest(const Bounds& a, const Bounds& b) {
+  return {std::max(a.low, b.low), std::max(a.high, b.high), a.nan || b.nan};
 }
 
-// The bounds of a function of two arguments.
-Bounds bounds_of_binary(const Step& s, const Bounds& a, const Bounds& b) {
+// The same for conditions.
+Bounds condition(bool never, bool always) { return {always ? 1. : 0., never ? 0. : 1., false}; }
+Bounds negation(const Bounds& x) { return {1 - x.high, 1 - x.low, false}; }
+Bounds all_of(const Bounds& a, const Bounds& b) { return {std::min(a.low, b.low), std::min(a.high, b.high), false}; }
+Bounds any_of(const Bounds& a, const Bounds& b) { return {std::max(a.low, b.low), std::max(a.high, b.high), false}; }
+Bounds is_less(const Bounds& a, const Bounds& b) {
   const bool nan = a.nan || b.nan;
-  switch (s.op) {
-    case Op::add:
-      return plus(a, b);
-    case Op::subtract:
-      return plus(a, times(-1, b));
-    case Op::multiply:
-      return corners(a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high, nan);
-    case Op::divide:
-      return bounds_of_quotient(a, b, s.kind == SymbolKind::integer, nan);
-    case Op::remainder:
-      return bounds_of_remainder(a, b, nan);
-    case Op::minimum:
-      return {std::min(a.low, b.low), std::min(a.high, b.high), nan};
-    case Op::maximum:
-      return {std::max(a.low, b.low), std::max(a.high, b.high), nan};
-    case Op::logical_and:
-      return {std::min(a.low, b.low), std::min(a.high, b.high), false};
-    case Op::logical_or:
-      return {std::max(a.low, b.low), std::max(a.high, b.high), false};
-    default:
-      return bounds_of_comparison(s.op, a, b, nan);
-  }
+  return condition(!nan && a.low >= b.high, !nan && a.high < b.low);
+}
+Bounds is_less_equal(const Bounds& a, const Bounds& b) {
+  const bool nan = a.nan || b.nan;
+  return condition(!nan && a.low > b.high, !nan && a.high <= b.low);
+}
+Bounds is_equal(const Bounds& a, const Bounds& b) {
+  const bool nan = a.nan || b.nan, same = a.single() && b.single() && a.low == b.low;
+  return condition(!nan && (a.high < b.low || b.high < a.low), !nan && same);
+}
+
+Bounds bounds_of_operation(Op op, const Bounds& x, const Bounds& y, const Bounds& z) {
+  using Rule = Bounds (*)(const Bounds& a, const Bounds& b, const Bounds& c);
+#define ARGUMENTS [[maybe_unused]] const Bounds &a, [[maybe_unused]] const Bounds &b, [[maybe_unused]] const Bounds &c
+#define LEAF(...) nullptr,
+#define OPERATION(name, arity, notation, kind, bounds, ...) [](ARGUMENTS) -> Bounds { return bounds; },
+#define KERNEL(name, kind, bounds)                                                  \
+  [](ARGUMENTS) -> Bounds {                                                         \
+    [[maybe_unused]] const auto f = [](double from) {                               \
+      double to;                                                                    \
+      kernels::function<double>(kernels::Function::name).forward(&to, &from, 1, 0); \
+      return to;                                                                    \
+    };                                                                              \
+    return bounds;                                                                  \
+  },
+  constexpr Rule rules[] = {FIT_SCORE_OPERATIONS(LEAF, OPERATION, OPERATION, KERNEL)};
+#undef ARGUMENTS
+#undef LEAF
+#undef OPERATION
+#undef KERNEL
+  return rules[static_cast<int>(op)](x, y, z);
 }
 
 Bounds bounds_of_step(const Step& s, const std::vector<Bounds>& known, const std::vector<Tensor>& tables,
                       const PairBounds& p) {
-  const auto arg = [&](std::size_t i) -> const Bounds& { return known[static_cast<std::size_t>(s.args[i])]; };
   if (s.form) return bounds_of(*s.form, p);
-  if (s.op == Op::lookup) {
-    std::vector<Bounds> indices;
-    for (std::size_t i = 0; i < s.args.size(); ++i) indices.push_back(arg(i));
-    return bounds_of_lookup(tables[static_cast<std::size_t>(s.table)], indices);
-  }
+  std::vector<Bounds> args;
+  for (const int a : s.args) args.push_back(known[static_cast<std::size_t>(a)]);
+  if (s.op == Op::lookup) return bounds_of_lookup(tables[static_cast<std::size_t>(s.table)], args);
   if (s.op == Op::number) return {s.number, s.number, std::isnan(s.number)};
-  if (s.op == Op::where) return arg(0).single() ? arg(arg(0).low != 0 ? 1 : 2) : joined(arg(1), arg(2));
-  if (s.args.size() == 1) return bounds_of_unary(s.op, arg(0));
-  return s.args.size() == 2 ? bounds_of_binary(s, arg(0), arg(1)) : anything;
+  if (s.op == Op::score) return anything;
+  args.resize(3);
+  return bounds_of_operation(s.op, args[0], args[1], args[2]);
 }
 
 std::string digits(double x) {

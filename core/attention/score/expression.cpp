@@ -8,7 +8,6 @@
 #include <unordered_map>
 
 #include "fit/ops/ops.hpp"
-#include "kernels/functions.hpp"
 
 namespace fit::detail {
 namespace {
@@ -16,46 +15,37 @@ namespace {
 using Op = SymbolOp;
 using Step = Expression::Step;
 
-#define FUNCTION(op, name)                                                               \
-  {                                                                                      \
-    Op::op, #name, kernels::Function::name, [](const Tensor& x) { return fit::name(x); } \
-  }
-constexpr SymbolFunction symbol_functions[] = {
-    FUNCTION(absolute, abs),    FUNCTION(floor, floor),       FUNCTION(exp, exp),  FUNCTION(log, log),
-    FUNCTION(sqrt, sqrt),       FUNCTION(sin, sin),           FUNCTION(cos, cos),  FUNCTION(tanh, tanh),
-    FUNCTION(sigmoid, sigmoid), FUNCTION(softplus, softplus), FUNCTION(relu, relu)};
-#undef FUNCTION
+// A place of a pair. Places of queries count from first_key or, for rows, from 0.
+struct Place {
+  Op op;
+  int axis;  // of the pairs
+  double LinearForm::*coefficient;
+  std::int64_t PairOrigin::*first;
+};
+constexpr Place places[] = {{Op::batch, 0, &LinearForm::batch, &PairOrigin::batch},
+                            {Op::head, 1, &LinearForm::head, &PairOrigin::head},
+                            {Op::query, 2, &LinearForm::query, &PairOrigin::query},
+                            {Op::row, 2, &LinearForm::query, &PairOrigin::query},
+                            {Op::key, 3, &LinearForm::key, &PairOrigin::key}};
+const Place* place_of(Op op) {
+  const auto* const found =
+      std::find_if(std::begin(places), std::end(places), [&](const Place& p) { return p.op == op; });
+  return found == std::end(places) ? nullptr : found;
+}
 
 // The form of an integer from those of its arguments.
 std::optional<LinearForm> form_of(const Step& s, const std::vector<Step>& steps, std::int64_t first_key) {
   if (s.kind != SymbolKind::integer) return {};
   LinearForm f;
-  const auto leaf = [&](double LinearForm::*coefficient, double constant = 0) {
-    f.*coefficient = 1, f.constant = constant;
-    return f;
-  };
   const auto arg = [&](std::size_t i) { return steps[static_cast<std::size_t>(s.args[i])].form; };
   const auto sum = [](const LinearForm& a, double factor, const LinearForm& b) {
     return LinearForm{a.constant + factor * b.constant, a.batch + factor * b.batch, a.head + factor * b.head,
                       a.query + factor * b.query, a.key + factor * b.key};
   };
-  switch (s.op) {
-    case Op::number:
-      f.constant = s.number;
-      return f;
-    case Op::batch:
-      return leaf(&LinearForm::batch);
-    case Op::head:
-      return leaf(&LinearForm::head);
-    case Op::query:
-      return leaf(&LinearForm::query);
-    case Op::row:
-      return leaf(&LinearForm::query, -static_cast<double>(first_key));
-    case Op::key:
-      return leaf(&LinearForm::key);
-    default:
-      break;
-  }
+  if (s.op == Op::number) f.constant = s.number;
+  if (s.op == Op::row) f.constant = -static_cast<double>(first_key);
+  if (const Place* const place = place_of(s.op)) f.*place->coefficient = 1;
+  if (s.op != Op::lookup && s.args.empty()) return f;
   if (s.op == Op::negative && arg(0)) return sum({}, -1, *arg(0));
   if (s.args.size() != 2 || !arg(0) || !arg(1)) return {};
   if (s.op == Op::add || s.op == Op::subtract) return sum(*arg(0), s.op == Op::add ? 1 : -1, *arg(1));
@@ -98,12 +88,6 @@ class Builder {
 };
 
 }  // namespace
-
-const SymbolFunction* function_of(SymbolOp op) {
-  for (const SymbolFunction& f : symbol_functions)
-    if (f.op == op) return &f;
-  return nullptr;
-}
 
 Expression::Expression(const SymbolNodes& root, std::int64_t first_key_or_0)
     : methods(root->methods), first_key(first_key_or_0) {
@@ -166,7 +150,7 @@ class Operations {
 
   Tensor result() {
     for (const Step& s : e_.steps) {
-      const Tensor x = s.args.empty() || s.op == Op::lookup ? leaf(s) : s.args.size() == 1 ? unary(s) : binary(s);
+      const Tensor x = s.op == Op::lookup ? looked_up(s) : s.args.empty() ? leaf(s) : operation(s);
       // At masked pairs numbers are 1: no derivative there is infinite, so that 0 times it is 0.
       const bool clears = masked_.defined() && s.kind == SymbolKind::number && x.rank() > 0;
       all_.push_back(clears ? masked_fill(broadcast_to(x, pairs_), masked_, 1) : x);
@@ -176,37 +160,19 @@ class Operations {
 
  private:
   const Tensor& any(const Step& s, std::size_t i) const { return all_[static_cast<std::size_t>(s.args[i])]; }
-  // An argument in the type of the result.
-  Tensor arg(const Step& s, std::size_t i) const {
-    return s.kind == SymbolKind::number ? any(s, i).to(dtype_) : any(s, i);
-  }
   DType dtype_of(SymbolKind kind) const {
     return kind == SymbolKind::condition ? boolean : kind == SymbolKind::integer ? float64 : dtype_;
   }
 
-  // A number, the score, a place or an element of a table.
+  // A number, the score or a place.
   Tensor leaf(const Step& s) const {
-    const auto places = [](std::int64_t n, std::int64_t first, const Shape& shape) {
-      return reshape(arange(n).to(float64) + static_cast<double>(first), shape);
-    };
-    switch (s.op) {
-      case Op::number:
-        return full({}, s.number, dtype_of(s.kind));
-      case Op::score:
-        return scores_;
-      case Op::batch:
-        return places(pairs_[0], origin_.batch, {pairs_[0], 1, 1, 1});
-      case Op::head:
-        return places(pairs_[1], origin_.head, {1, pairs_[1], 1, 1});
-      case Op::query:
-        return places(pairs_[2], origin_.query + e_.first_key, {1, 1, pairs_[2], 1});
-      case Op::row:
-        return places(pairs_[2], origin_.query, {1, 1, pairs_[2], 1});
-      case Op::key:
-        return places(pairs_[3], origin_.key, {1, 1, 1, pairs_[3]});
-      default:
-        return looked_up(s);
-    }
+    if (s.op == Op::number) return full({}, s.number, dtype_of(s.kind));
+    const Place* const place = place_of(s.op);
+    if (!place) return scores_;
+    const int axis = place->axis;
+    const Shape shape = Shape{1, 1, 1, 1}.with(axis, pairs_[axis]);
+    const std::int64_t first = origin_.*place->first + (s.op == Op::query ? e_.first_key : 0);
+    return reshape(arange(pairs_[axis]).to(float64) + static_cast<double>(first), shape);
   }
   Tensor looked_up(const Step& s) const {
     const Tensor& table = tables_[static_cast<std::size_t>(s.table)];
@@ -217,57 +183,29 @@ class Operations {
     }
     return take(reshape(table, {table.numel()}), flat.to(int64)).to(dtype_of(s.kind));
   }
-  Tensor unary(const Step& s) const {
-    if (const SymbolFunction* const f = function_of(s.op)) return f->operation(arg(s, 0)).to(dtype_of(s.kind));
-    switch (s.op) {
-      case Op::negative:
-        return -arg(s, 0);
-      case Op::logical_not:
-        return logical_not(any(s, 0));
-      case Op::square:
-        return arg(s, 0) * arg(s, 0);
-      default:
-        return pow(arg(s, 0), s.number);
+  // Numbers are computed, and compared with each other and with integers, in one type.
+  Tensor operation(const Step& s) const {
+    const auto number = [&](int a) { return e_.steps[static_cast<std::size_t>(a)].kind == SymbolKind::number; };
+    const bool in_dtype = s.kind == SymbolKind::number || std::any_of(s.args.begin(), s.args.end(), number);
+    Tensor args[3];
+    for (std::size_t i = 0; i < s.args.size(); ++i) {
+      const Tensor& x = any(s, i);
+      args[i] = in_dtype && x.dtype() != boolean ? x.to(dtype_) : x;
     }
-  }
-  Tensor binary(const Step& s) const {
-    switch (s.op) {
-      case Op::add:
-        return arg(s, 0) + arg(s, 1);
-      case Op::subtract:
-        return arg(s, 0) - arg(s, 1);
-      case Op::multiply:
-        return arg(s, 0) * arg(s, 1);
-      case Op::divide:
-        return s.kind == SymbolKind::integer ? floor(arg(s, 0) / arg(s, 1)) : arg(s, 0) / arg(s, 1);
-      case Op::remainder:
-        return remainder(arg(s, 0), arg(s, 1));
-      case Op::minimum:
-        return minimum(arg(s, 0), arg(s, 1));
-      case Op::maximum:
-        return maximum(arg(s, 0), arg(s, 1));
-      case Op::where:
-        return where(any(s, 0), arg(s, 1), arg(s, 2));
-      default:
-        return condition(s);
-    }
-  }
-  Tensor condition(const Step& s) const {
-    const Tensor &x = any(s, 0), &y = any(s, 1);
-    if (s.op == Op::logical_and) return logical_and(x, y);
-    if (s.op == Op::logical_or) return logical_or(x, y);
-    const bool same = x.dtype() == y.dtype();  // numbers are compared in one type
-    const Tensor a = same ? x : x.to(dtype_), b = same ? y : y.to(dtype_);
-    switch (s.op) {
-      case Op::less:
-        return a < b;
-      case Op::less_equal:
-        return a <= b;
-      case Op::equal:
-        return a == b;
-      default:
-        return a != b;
-    }
+    using Operation = Tensor (*)(const Tensor& a, const Tensor& b, const Tensor& c, double e);
+#define ARGUMENTS                                                                                       \
+  [[maybe_unused]] const Tensor &a, [[maybe_unused]] const Tensor &b, [[maybe_unused]] const Tensor &c, \
+      [[maybe_unused]] double e
+#define LEAF(...) nullptr,
+#define OPERATION(name, arity, notation, kind, bounds, value, gradients, operation) \
+  [](ARGUMENTS) -> Tensor { return operation; },
+#define KERNEL(name, ...) [](ARGUMENTS) -> Tensor { return fit::name(a); },
+    constexpr Operation operations[] = {FIT_SCORE_OPERATIONS(LEAF, OPERATION, OPERATION, KERNEL)};
+#undef ARGUMENTS
+#undef LEAF
+#undef OPERATION
+#undef KERNEL
+    return operations[static_cast<int>(s.op)](args[0], args[1], args[2], s.number).to(dtype_of(s.kind));
   }
 
   const Expression& e_;

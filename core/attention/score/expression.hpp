@@ -12,21 +12,7 @@
 // without repetition. bounds() bounds each step over some pairs, evaluate() computes the steps by operations. Kernels
 // compute those of scores (score_lowering.hpp). A mask and a score function point to these functions
 // (ExpressionMethods): a program that makes neither does not contain them.
-namespace fit::kernels {
-struct Function;
-}
-
 namespace fit::detail {
-
-/// A function of one argument.
-struct SymbolFunction {
-  SymbolOp op;
-  const char* name;
-  const kernels::Function& kernel;
-  Tensor (*operation)(const Tensor&);
-};
-/// Null for other operations.
-const SymbolFunction* function_of(SymbolOp op);
 
 struct ExpressionMethods;
 

@@ -53,27 +53,14 @@ std::optional<double> constant(const Expression::Step& s) {
   return {};
 }
 
-// The arguments of a step that may get gradients, in the order in which kernels give them.
-template <class W>
-std::vector<int> receivers(const kernels::ScoreStep<W>& s) {
-  if (s.spread || s.forward) return {0};
-  switch (s.op) {
-    case SymbolOp::negative:
-    case SymbolOp::square:
-    case SymbolOp::pow:
-      return {0};
-    case SymbolOp::where:
-      return {1, 2};
-    case SymbolOp::add:
-    case SymbolOp::subtract:
-    case SymbolOp::multiply:
-    case SymbolOp::divide:
-    case SymbolOp::minimum:
-    case SymbolOp::maximum:
-      return {0, 1};
-    default:
-      return {};
-  }
+// The kernels of a function of one number; null for other operations.
+const kernels::Function* function_of(SymbolOp op) {
+#define NONE(...) nullptr,
+#define KERNEL(name, ...) &kernels::Function::name,
+  constexpr const kernels::Function* functions[] = {FIT_SCORE_OPERATIONS(NONE, NONE, NONE, KERNEL)};
+#undef NONE
+#undef KERNEL
+  return functions[static_cast<int>(op)];
 }
 
 }  // namespace
@@ -105,7 +92,6 @@ template <class W>
 auto LoweredScore<W>::lowered(const Expression& e, const Expression::Step& from) -> Step {
   Step s;
   s.op = from.op;
-  s.integer = from.kind == SymbolKind::integer;
   s.number = static_cast<W>(from.number);
   if (from.form) {
     s.linear = true;
@@ -117,21 +103,21 @@ auto LoweredScore<W>::lowered(const Expression& e, const Expression::Step& from)
     s.level = ScoreLevel::pair;
     s.differentiable = true;
   } else {
-    for (std::size_t i = 0; i < from.args.size(); ++i) s.args[i] = argument(from.args[i], s);
+    for (const int a : from.args) s.args[s.arity++] = argument(a, s);
   }
   if (from.kind != SymbolKind::number) s.differentiable = false;
-  if (const SymbolFunction* const f = function_of(from.op); f && !s.linear) {
-    s.forward = kernels::function<W>(f->kernel).forward;
-    s.backward = kernels::function<W>(f->kernel).backward;
-    s.from_output = f->kernel.from_output;
+  if (const kernels::Function* const f = function_of(from.op)) {
+    s.forward = kernels::function<W>(*f).forward;
+    s.backward = kernels::function<W>(*f).backward;
+    s.from_output = f->from_output;
   }
-  if (from.op == SymbolOp::divide && !s.linear && !s.integer)
+  if (from.op == SymbolOp::divide)
     if (const auto n = constant(e.steps[static_cast<std::size_t>(from.args[1])]); n && std::isnormal(W(1 / *n))) {
       Step reciprocal;
       reciprocal.op = SymbolOp::number, reciprocal.number = static_cast<W>(1 / *n);
       s.op = SymbolOp::multiply, s.args[1] = append(reciprocal);
     }
-  if (s.level == ScoreLevel::pair && !s.linear) spread_queries(s, from.args.size());
+  if (s.level == ScoreLevel::pair && !s.linear) spread_queries(s);
   return s;
 }
 
@@ -173,11 +159,11 @@ void LoweredScore<W>::read_table(const Expression& e, const Expression::Step& fr
 
 // Pairs read numbers of queries one by one: they are written out for all pairs.
 template <class W>
-void LoweredScore<W>::spread_queries(Step& s, std::size_t args) {
+void LoweredScore<W>::spread_queries(Step& s) {
   const auto spread = [&](int& a) {
     if (step(a).level == ScoreLevel::query) a = append_spread(a);
   };
-  for (std::size_t i = 0; !s.table && i < args; ++i) spread(s.args[i]);
+  for (int i = 0; i < s.arity; ++i) spread(s.args[i]);
   for (int axis = 0; axis < s.axes; ++axis)
     if (!s.index[axis].linear) spread(s.index[axis].step);
 }
@@ -195,7 +181,7 @@ int LoweredScore<W>::append_spread(int a) {
   s.spread = true;
   s.level = ScoreLevel::pair;
   s.differentiable = step(a).differentiable;
-  s.args[0] = a;
+  s.args[s.arity++] = a;
   return append(s);
 }
 
@@ -221,7 +207,7 @@ void LoweredScore<W>::place_numbers() {
       return steps_[a].level == ScoreLevel::pair && !reached[a];
     };
     std::vector<int> order;
-    for (const int i : receivers(s))
+    for (int i = 0; i < s.arity; ++i)
       if (step(s.args[i]).differentiable) order.push_back(i);
     s.reversed = order.size() == 2 && takes_over(order[0]) && !takes_over(order[1]);
     if (s.reversed) std::swap(order[0], order[1]);

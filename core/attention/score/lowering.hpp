@@ -24,7 +24,7 @@ class LoweredScore {
   Step lowered(const Expression& e, const Expression::Step& from);
   void read_table(const Expression& e, const Expression::Step& from, Step& s);
   int argument(int a, Step& s);
-  void spread_queries(Step& s, std::size_t args);
+  void spread_queries(Step& s);
   int append(const Step& s);
   int append_spread(int a);
   void place_numbers();

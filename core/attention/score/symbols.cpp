@@ -1,6 +1,5 @@
 // Symbols record the calls that a lambda makes with them. This file checks kinds.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <sstream>
 #include <utility>
@@ -19,32 +18,30 @@ using Node = detail::SymbolNodes;
 
 constexpr const char* op_name = "score";
 
-// Precedence as in C++, from loose to tight.
+// How an operation is written. Precedence as in C++, from loose to tight; 0: a function, or a value.
 struct Notation {
   const char* text;
-  int level;  // 0: a function, or a value
+  int precedence;
 };
 Notation notation(Op op) {
-  if (const detail::SymbolFunction* const f = detail::function_of(op)) return {f->name, 0};
-  constexpr std::pair<Op, Notation> notations[] = {
-      {Op::logical_or, {" || ", 1}}, {Op::logical_and, {" && ", 2}}, {Op::equal, {" == ", 3}},
-      {Op::not_equal, {" != ", 3}},  {Op::less, {" < ", 4}},         {Op::less_equal, {" <= ", 4}},
-      {Op::add, {" + ", 5}},         {Op::subtract, {" - ", 5}},     {Op::multiply, {" * ", 6}},
-      {Op::divide, {" / ", 6}},      {Op::remainder, {" % ", 6}},    {Op::negative, {"-", 7}},
-      {Op::logical_not, {"!", 7}},   {Op::square, {"square", 0}},    {Op::pow, {"pow", 0}},
-      {Op::minimum, {"min", 0}},     {Op::maximum, {"max", 0}},      {Op::where, {"where", 0}},
-      {Op::score, {"s", 0}},         {Op::batch, {"batch", 0}},      {Op::head, {"head", 0}},
-      {Op::query, {"query", 0}},     {Op::row, {"row", 0}},          {Op::key, {"key", 0}},
-  };
-  for (const auto& [known, n] : notations)
-    if (known == op) return n;
-  return {"", 0};
+  const auto prefix = [](const char* text, int precedence) { return Notation{text, precedence}; };
+  const auto infix = prefix;
+  constexpr Notation call{nullptr, 0};
+#define LEAF(name, text) {#name, {text, 0}},
+#define OPERATION(name, arity, notation, ...) {#name, notation},
+#define KERNEL(name, ...) {#name, call},
+  const std::pair<const char*, Notation> all[] = {FIT_SCORE_OPERATIONS(LEAF, OPERATION, OPERATION, KERNEL)};
+#undef LEAF
+#undef OPERATION
+#undef KERNEL
+  const auto& [name, n] = all[static_cast<int>(op)];
+  return {n.text ? n.text : name, n.precedence};
 }
 
 std::string table_name(const Tensor& t) { return "table" + t.shape().str(); }
 
 void print(std::ostream& out, const SymbolNode& n, int outer) {
-  const auto [text, level] = notation(n.op);
+  const auto [text, precedence] = notation(n.op);
   if (n.op == Op::number) {
     if (n.kind == SymbolKind::condition)
       out << (n.number != 0 ? "true" : "false");
@@ -53,17 +50,18 @@ void print(std::ostream& out, const SymbolNode& n, int outer) {
   } else if (n.op == Op::lookup) {
     out << table_name(n.table);
     for (const Node& index : n.args) print(out << '[', *index, 0), out << ']';
-  } else if (level == 0) {
+  } else if (precedence == 0) {
     out << text;
     for (std::size_t i = 0; i < n.args.size(); ++i) print(out << (i == 0 ? "(" : ", "), *n.args[i], 0);
     if (n.op == Op::pow) out << ", " << n.number;
     if (!n.args.empty()) out << ')';
   } else {
-    if (level < outer) out << '(';
-    if (n.args.size() == 1) print(out << text, *n.args[0], level);
+    if (precedence < outer) out << '(';
+    if (n.args.size() == 1) print(out << text, *n.args[0], precedence);
     const bool associative = n.op == Op::logical_and || n.op == Op::logical_or;
-    if (n.args.size() == 2) print(out, *n.args[0], level), print(out << text, *n.args[1], level + !associative);
-    if (level < outer) out << ')';
+    if (n.args.size() == 2)
+      print(out, *n.args[0], precedence), print(out << text, *n.args[1], precedence + !associative);
+    if (precedence < outer) out << ')';
   }
 }
 
@@ -101,51 +99,66 @@ void expect_conditions(const SymbolNode& n, std::size_t end) {
     if (n.args[i]->kind != SymbolKind::condition) fail_kind(n, *n.args[i], "a condition is needed, such as a < b");
 }
 
-// The kind of a condition, or of where(). Throws Error if the arguments have kinds that do not fit.
-SymbolKind kind_of_choice(const SymbolNode& n) {
-  const auto condition = [&](std::size_t i) { return n.args[i]->kind == SymbolKind::condition; };
-  const auto integer = [&](std::size_t i) { return n.args[i]->kind == SymbolKind::integer; };
-  switch (n.op) {
-    case Op::where:
-      expect_conditions(n, 1);
-      if (condition(1) && condition(2)) return SymbolKind::condition;
-      expect_numbers(n, 1);
-      return integer(1) && integer(2) ? SymbolKind::integer : SymbolKind::number;
-    case Op::equal:
-    case Op::not_equal:
-      if (!condition(0) || !condition(1)) expect_numbers(n);
-      return SymbolKind::condition;
-    case Op::less:
-    case Op::less_equal:
-      expect_numbers(n);
-      return SymbolKind::condition;
-    default:
-      expect_conditions(n, n.args.size());
-      return SymbolKind::condition;
-  }
+// The kind of a result from those of the arguments. Throws Error if they do not fit.
+using KindRule = SymbolKind (*)(const SymbolNode&);
+
+bool all_are(SymbolKind kind, const SymbolNode& n, std::size_t from = 0) {
+  return std::all_of(n.args.begin() + static_cast<std::ptrdiff_t>(from), n.args.end(),
+                     [&](const Node& a) { return a->kind == kind; });
+}
+SymbolKind number(const SymbolNode& n) {
+  expect_numbers(n);
+  return SymbolKind::number;
+}
+SymbolKind exact(const SymbolNode& n) {  // integers give an integer
+  expect_numbers(n);
+  return all_are(SymbolKind::integer, n) ? SymbolKind::integer : SymbolKind::number;
+}
+SymbolKind integers(const SymbolNode& n) {
+  expect_numbers(n);
+  for (const Node& a : n.args)
+    if (a->kind != SymbolKind::integer) fail_kind(n, *a, "% is for integers");
+  return SymbolKind::integer;
+}
+SymbolKind floors(const SymbolNode& n) {
+  expect_numbers(n);
+  return SymbolKind::integer;
+}
+SymbolKind comparison(const SymbolNode& n) {
+  expect_numbers(n);
+  return SymbolKind::condition;
+}
+SymbolKind equality(const SymbolNode& n) {  // of numbers, or of conditions
+  if (!all_are(SymbolKind::condition, n)) expect_numbers(n);
+  return SymbolKind::condition;
+}
+SymbolKind logic(const SymbolNode& n) {
+  expect_conditions(n, n.args.size());
+  return SymbolKind::condition;
+}
+SymbolKind choice(const SymbolNode& n) {
+  expect_conditions(n, 1);
+  if (all_are(SymbolKind::condition, n, 1)) return SymbolKind::condition;
+  expect_numbers(n, 1);
+  return all_are(SymbolKind::integer, n, 1) ? SymbolKind::integer : SymbolKind::number;
 }
 
-// The kind of the result. Throws Error if the arguments have kinds that do not fit.
 SymbolKind kind_of(const SymbolNode& n) {
-  constexpr Op choices[] = {Op::logical_and, Op::logical_or, Op::logical_not, Op::less,
-                            Op::less_equal,  Op::equal,      Op::not_equal,   Op::where};
-  // Of integers, these are integers.
-  constexpr Op exact[] = {Op::add,      Op::subtract, Op::multiply, Op::divide, Op::negative,
-                          Op::absolute, Op::minimum,  Op::maximum,  Op::square, Op::remainder};
-  const auto among = [&](const auto& ops) { return std::find(std::begin(ops), std::end(ops), n.op) != std::end(ops); };
-  if (among(choices)) return kind_of_choice(n);
-  expect_numbers(n);
-  if (n.op == Op::floor) return SymbolKind::integer;
-  const auto other =
-      std::find_if(n.args.begin(), n.args.end(), [](const Node& a) { return a->kind != SymbolKind::integer; });
-  if (n.op == Op::remainder && other != n.args.end()) fail_kind(n, **other, "% is for integers");
-  return among(exact) && other == n.args.end() ? SymbolKind::integer : SymbolKind::number;
+#define LEAF(...) nullptr,
+#define OPERATION(name, arity, notation, kind, ...) kind,
+#define KERNEL(name, kind, ...) kind,
+  constexpr KindRule rules[] = {FIT_SCORE_OPERATIONS(LEAF, OPERATION, OPERATION, KERNEL)};
+#undef LEAF
+#undef OPERATION
+#undef KERNEL
+  return rules[static_cast<int>(n.op)](n);
 }
 
 Node made(Op op, std::vector<Node> args, double number = 0) {
   for (const Node& a : args) complete(a);
   SymbolNode n{op, SymbolKind::number, number, {}, std::move(args)};
   n.kind = kind_of(n);
+  if (op == Op::divide && n.kind == SymbolKind::integer) n.op = Op::floor_divide;
   return std::make_shared<const SymbolNode>(std::move(n));
 }
 

@@ -20,8 +20,7 @@ struct isa_avx512 {};
 
 // From narrow to wide. `base` is SSE2, which every x86-64 processor has; every arm64 processor has `neon`. An x86-64
 // processor has all sets up to its widest, except neon. avx512_bf16 and amx equal avx512 for all kernels except those
-// of BFloat16 and int8 weights, and large products of float on amx: these select their own functions.
-// avx512_bf16 includes VNNI.
+// of narrow types, which select their own functions. avx512_bf16 includes VNNI.
 enum class Isa { base, neon, avx2, avx512, avx512_bf16, amx };
 
 /// The widest set of this processor and system, read once. The environment variable FIT_ISA (base, neon, avx2, avx512,

@@ -1,5 +1,4 @@
 #pragma once
-#include "fit/ops/int8.hpp"
 #include "fit/ops/ops.hpp"
 #include "kernels/functions.hpp"
 
@@ -13,8 +12,7 @@ Tensor record_function(const kernels::Function& f, const Tensor& x, Tensor y, do
 
 /// f(linear(x, weight, bias)), as two operations of the graph. f is computed while a tile of the product is in the
 /// cache; in bfloat16 only without a graph. Without a graph, the result of linear() is not stored.
-Tensor apply_to_linear(const kernels::Function& f, const Tensor& x, const Weight& weight, const Tensor& bias);
-Tensor apply_to_linear(const kernels::Function& f, const Tensor& x, const Int8Matrix& weight, const Tensor& bias);
+Tensor apply_to_linear(const kernels::Function& f, const Tensor& x, const Tensor& weight, const Tensor& bias);
 
 /// f of the result y [..., n] of a product. If `fused`, it is computed tile by tile while y is made.
 class FunctionOfProduct {

@@ -292,9 +292,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return linear_then(nullptr, x, weight, bias);
 }
 
-Tensor detail::apply_to_linear(const kernels::Function& f, const Tensor& x, const Weight& weight, const Tensor& bias) {
-  if (const auto* const matrix = std::get_if<Tensor>(&weight)) return linear_then(&f, x, *matrix, bias);
-  return apply_to_linear(f, x, std::get<Int8Matrix>(weight), bias);
+Tensor detail::apply_to_linear(const kernels::Function& f, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return linear_then(&f, x, weight, bias);
 }
 
 Tensor outer(const Tensor& a, const Tensor& b) {

@@ -72,6 +72,8 @@ const std::vector<Function>& functions() {
            return max(min(chosen, 2), -relu(s)) / (1 + sigmoid(s)) + pow(abs(s) + 1, 0.5) - sqrt(1 + s * s);
          };
        }},
+      {"cosh",
+       [](const Captured& c) -> ScoreFunction { return [&](Score s, At) { return s - cosh(s * c.number) / 3; }; }},
       {"constant in s",
        [](const Captured& c) -> ScoreFunction {
          return [&](Score, At at) { return c.by_distance[at.head][at.row % 7 + at.key / 2]; };

@@ -1,11 +1,10 @@
-#include "matmul/gemm_int8.hpp"
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <random>
 #include <vector>
 
+#include "int8/product.hpp"
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
 #include "support/rounding.hpp"
@@ -103,7 +102,7 @@ std::vector<std::int8_t> random_weights(std::int64_t count, std::mt19937_64& ran
 
 }  // namespace
 
-// A row of x as whole numbers (gemv_int8.hpp) loses no more than the rounding of the result, for any spread of x.
+// A row of x as whole numbers (int8/digits.hpp) loses no more than the rounding of the result, for any spread of x.
 TEST_CASE("a row times weights of 8 bits is as exact as float allows, for any spread of the row", "[gemm][int8]") {
   std::mt19937_64 random(3);
   each_bfloat16_isa([&] {

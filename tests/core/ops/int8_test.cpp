@@ -8,7 +8,7 @@
 #include "fit/io/safetensors.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/tensor/random.hpp"
-#include "ops/elementwise/functions.hpp"
+#include "int8/linear.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/tensors.hpp"

@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "fit/detail/symbol_op.hpp"
+#include "fit/detail/score_operations.hpp"
 
 /// Scores and masks of attention as expressions. You write a lambda of one line. fit calls it once, with symbols, which
 /// record an expression. Attention evaluates the expression in its tiles: nothing of size Sq x Sk is stored, and masked
@@ -62,27 +62,11 @@ class Symbol {
   friend Symbol operator||(const Symbol& a, const Symbol& b) { return of(Op::logical_or, a, b); }
   friend Symbol operator!(const Symbol& a) { return of(Op::logical_not, a); }
 
-  /// a where the condition is true, else b.
-  friend Symbol where(const Symbol& condition, const Symbol& a, const Symbol& b) {
-    return of(Op::where, condition, a, b);
-  }
-  friend Symbol min(const Symbol& a, const Symbol& b) { return of(Op::minimum, a, b); }
-  friend Symbol max(const Symbol& a, const Symbol& b) { return of(Op::maximum, a, b); }
-  friend Symbol abs(const Symbol& x) { return of(Op::absolute, x); }
-  /// The largest integer that is not above x: an integer, so that it may be an index.
-  friend Symbol floor(const Symbol& x) { return of(Op::floor, x); }
-  friend Symbol exp(const Symbol& x) { return of(Op::exp, x); }
-  friend Symbol log(const Symbol& x) { return of(Op::log, x); }
-  friend Symbol sqrt(const Symbol& x) { return of(Op::sqrt, x); }
-  friend Symbol sin(const Symbol& x) { return of(Op::sin, x); }
-  friend Symbol cos(const Symbol& x) { return of(Op::cos, x); }
-  friend Symbol tanh(const Symbol& x) { return of(Op::tanh, x); }
-  friend Symbol sigmoid(const Symbol& x) { return of(Op::sigmoid, x); }
-  friend Symbol softplus(const Symbol& x) { return of(Op::softplus, x); }
-  friend Symbol relu(const Symbol& x) { return of(Op::relu, x); }
-  friend Symbol square(const Symbol& x) { return of(Op::square, x); }
   /// x^e for a number e.
   friend Symbol pow(const Symbol& x, double e) { return power(x, e); }
+  /// Functions of the names of operations on tensors, such as exp(x), min(a, b) and where(condition, a, b). floor(x) is
+  /// an integer, so that it may be an index. fit/detail/score_operations.hpp lists them.
+  FIT_SYMBOL_FUNCTIONS
 
  private:
   friend struct At;

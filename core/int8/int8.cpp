@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "fit/ops/ops.hpp"
+#include "int8/linear.hpp"
+#include "int8/product.hpp"
 #include "kernels/gather.hpp"
-#include "matmul/gemm_int8.hpp"
 #include "ops/common/autocast.hpp"
 #include "ops/elementwise/elementwise.hpp"
-#include "ops/elementwise/functions.hpp"
 #include "ops/linalg/flop_counter.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
@@ -199,6 +199,10 @@ Int8Matrix quantize(const Tensor& w, std::int64_t group_size) {
                   ": all must be finite");
   });
   return {std::move(values), std::move(scale)};
+}
+
+Tensor detail::apply_to_linear(const kernels::Function& f, const Tensor& x, const Weight& weight, const Tensor& bias) {
+  return std::visit([&](const auto& w) { return apply_to_linear(f, x, w, bias); }, weight);
 }
 
 Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias) {

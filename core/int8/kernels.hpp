@@ -5,7 +5,7 @@
 #include "kernels/simd/isa.hpp"
 #include "matmul/gemm_kernels.hpp"
 
-// The kernels of matmul with int8 weights. gemm_int8.hpp splits the work among threads.
+// The kernels of matmul with int8 weights. product.hpp splits the work among threads.
 namespace fit::kernels {
 
 // Weights [n, k] with row stride ld: element (j, l) is scales[j groups + l / group] data[j ld + l], where groups =
@@ -27,7 +27,7 @@ struct Int8Task {
   std::int64_t ldc;
 };
 
-// A row of x in whole numbers: digit i of number l is digits[i stride + l]. See gemv_int8.hpp.
+// A row of x in whole numbers: digit i of number l is digits[i stride + l]. See digits.hpp.
 struct Int8Row {
   const std::int8_t* digits;
   std::int64_t stride;

@@ -1,9 +1,9 @@
-#include "matmul/gemm_kernels_int8.hpp"
+#include "int8/kernels.hpp"
 
 #include "kernels/simd/for_each_vector.hpp"
 #include "matmul/gemv.hpp"
 #if defined(__AVX512F__)
-#include "matmul/gemv_int8.hpp"
+#include "int8/digits.hpp"
 #endif
 
 namespace fit::kernels {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "matmul/gemm_kernels_int8.hpp"
+#include "int8/kernels.hpp"
 #include "matmul/gemv.hpp"
 #include "matmul/pack_bf16.hpp"
 

@@ -4,8 +4,8 @@
 
 #include "base/scratch.hpp"
 #include "fit/matmul/batch_invariant.hpp"
+#include "int8/kernels.hpp"
 #include "matmul/gemm_bf16.hpp"
-#include "matmul/gemm_kernels_int8.hpp"
 
 // Matmul with int8 weights, split among threads.
 namespace fit::kernels {
