@@ -1,5 +1,5 @@
 // Weights in 8 bits: quantize, dequantize, linear and embedding.
-#include "fit/ops/int8.hpp"
+#include "fit/int8/int8.hpp"
 
 #include <algorithm>
 #include <atomic>

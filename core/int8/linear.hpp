@@ -1,5 +1,5 @@
 #pragma once
-#include "fit/ops/int8.hpp"
+#include "fit/int8/int8.hpp"
 #include "ops/elementwise/functions.hpp"
 
 namespace fit::detail {

@@ -3,8 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include "fit/int8/int8.hpp"
 #include "fit/nn/layer/layer.hpp"
-#include "fit/ops/int8.hpp"
 
 namespace fit::nn::detail {
 

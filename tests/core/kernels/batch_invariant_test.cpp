@@ -5,7 +5,7 @@
 
 #include "fit/attention/attention.hpp"
 #include "fit/graph/autocast.hpp"
-#include "fit/ops/int8.hpp"
+#include "fit/int8/int8.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/ops/recurrent.hpp"
 #include "fit/threads/parallel.hpp"

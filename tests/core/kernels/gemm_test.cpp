@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "fit/graph/graph.hpp"
-#include "fit/ops/int8.hpp"
+#include "fit/int8/int8.hpp"
 #include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"

@@ -1,4 +1,4 @@
-#include "fit/ops/int8.hpp"
+#include "fit/int8/int8.hpp"
 
 #include <cmath>
 

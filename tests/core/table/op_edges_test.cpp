@@ -2,7 +2,7 @@
 #include "fit/attention/linear_attention.hpp"
 #include "fit/graph/autocast.hpp"
 #include "fit/graph/observer.hpp"
-#include "fit/ops/int8.hpp"
+#include "fit/int8/int8.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/ops/recurrent.hpp"
 #include "fit/tensor/random.hpp"

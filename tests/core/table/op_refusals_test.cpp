@@ -2,7 +2,7 @@
 #include "fit/attention/linear_attention.hpp"
 #include "fit/backward/activation_checkpoint.hpp"
 #include "fit/backward/functional.hpp"
-#include "fit/ops/int8.hpp"
+#include "fit/int8/int8.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/tensor/random.hpp"
 #include "support/catch.hpp"

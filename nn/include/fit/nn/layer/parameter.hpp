@@ -2,7 +2,7 @@
 #include <memory>
 #include <vector>
 
-#include "fit/ops/int8.hpp"
+#include "fit/int8/int8.hpp"
 #include "fit/tensor/tensor.hpp"
 
 /// The tensors that a layer lists.

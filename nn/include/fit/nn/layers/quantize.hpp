@@ -27,7 +27,7 @@ struct Int8WeightOnlyOptions {
   FIT_OPTION(std::vector<std::string>, layers) = {"*"};
 };
 
-/// Converts the weights of Linear and Embedding layers to int8 with scales (see quantize() in fit/ops/int8.hpp), like
+/// Converts the weights of Linear and Embedding layers to int8 with scales (see quantize() in fit/int8/int8.hpp), like
 /// torchao's quantize_() with Int8WeightOnlyConfig. Freezes the model. Biases and other parameters keep their values.
 /// In a pattern `*` matches one or more characters, also dots: {"h.*", "head"}. Layers that share a weight, such as a
 /// tied head and its embedding, share one int8 table if any of them matches.
