@@ -87,8 +87,8 @@ void lesson(example::Example& e) {
   /// projected once more.
   ///
   /// Is the result the same as PyTorch's? The files hold the weights of a PyTorch `nn.MultiheadAttention(64, 8)`, an
-  /// input of shape `(2, 8, 64)`, and PyTorch's output. PyTorch stores the three projections in one matrix;
-  /// `load_torch` splits it.
+  /// input of shape `(2, 8, 64)`, and PyTorch's output. PyTorch stores the three projections in one matrix.
+  /// `nn::load_weights` splits it, with the names that `nn::torch_names` gives.
   e.cell();
   const auto stored = [](const std::string& name) {
     return load_npy(std::string(EXAMPLES_DATA) + "/attention_mathematics/" + name + ".npy");
@@ -135,8 +135,9 @@ void lesson(example::Example& e) {
   e.claim("with it, nothing above the diagonal has weight", equal(past, tril(past)));
   e.claim("the rows still sum to 1", distance(sum(past, -1), ones({6})) < 1e-5);
   e.picture("causal_masking",
-            plot::side_by_side({plot::heatmap(full, named("Attention without mask")),
-                                plot::heatmap(past, named("Attention with causal mask").mask(mask[0] != 0))}));
+            plot::side_by_side(
+                {plot::heatmap(full, named("Attention without mask").vmin(0).vmax(1)),
+                 plot::heatmap(past, named("Attention with causal mask").vmin(0).vmax(1).mask(mask[0] != 0))}));
 
   /// ## Cross-attention
   ///

@@ -83,7 +83,7 @@ void lesson(example::Example& e) {
   /// features in common. There are no parameters yet: each word is its own query, key and value.
   ///
   /// In the figure, each **row** is the query of a word. It shows how the word divides its attention among the words of
-  /// the **columns**. A darker cell is a larger weight. Point at a cell to read its weight.
+  /// the **columns**. The stronger a cell stands out, the larger its weight. Point at a cell to read the weight.
   e.cell();
   const std::vector<std::string> words{"The", "cat", "sat", "down"};
   const Tensor x = tensor({{{1.0, 0.5, 0.0, 0.5, 0.0, 0.0},     // an article
@@ -91,18 +91,19 @@ void lesson(example::Example& e) {
                             {0.0, 0.0, 0.5, 1.0, 1.0, 0.5},     // a verb
                             {0.5, 0.0, 0.0, 0.5, 1.0, 1.0}}});  // an adverb
   const Tensor shares = attention(x, x, x).weights[0];
-  auto look = plot::Options()
-                  .title("Self-attention weights")
-                  .x(words)
-                  .y(words)
-                  .xlabel("Keys (attending to)")
-                  .ylabel("Queries (attending from)")
-                  .bar_label("Attention weight");
-  e.picture("words", plot::heatmap(shares, look));
+  const auto look = plot::Options()
+                        .x(words)
+                        .y(words)
+                        .xlabel("Key (attending to)")
+                        .ylabel("Query (attending from)")
+                        .bar_label("Attention weight")
+                        .vmin(0)
+                        .vmax(1);
+  e.picture("words", plot::heatmap(shares, plot::Options(look).title("Self-attention weights")));
   e.claim("'cat' attends to itself most, by 0.388",
           argmax(shares[1]).item<int>() == 1 && std::abs(shares[{1, 1}].item() - 0.3877) < 1e-4);
 
-  /// The diagonal is dark because each word is most similar to itself. Off the diagonal, *sat* and *down* attend to
+  /// The diagonal stands out because each word is most similar to itself. Off the diagonal, *sat* and *down* attend to
   /// each other, because their features overlap most.
   ///
   /// ### Temperature
@@ -115,13 +116,14 @@ void lesson(example::Example& e) {
 
   /// Move the slider: small temperatures sharpen the weights, large ones level them.
   e.cell();
-  e.vary("temperature", {0.1, 0.25, 0.5, 1, 2, 4, 16}, [&](double temperature) {
-    const auto o = AttentionOptions().temperature(temperature);
-    const Tensor weights = attend(x, x, x, AttentionOptions(o).weights()).weights[0];
-    e.figure(plot::heatmap(weights, plot::Options().x(words).y(words).vmin(0).vmax(1)));
-    e.claim("0.1 gives more than 0.88 of each row to one word, 16 less than 0.27",
-            temperature == 0.1 ? min(max(weights, -1)).item() > 0.88 : temperature < 16 || max(weights).item() < 0.27);
-  });
+  const auto weights_at = [&](double temperature) {
+    return attend(x, x, x, AttentionOptions().temperature(temperature).weights()).weights[0];
+  };
+  e.vary("temperature", {0.1, 0.25, 0.5, 1, 2, 4, 16},
+         [&](double temperature) { e.figure(plot::heatmap(weights_at(temperature), look)); });
+  e.claim("a temperature of 0.1 gives more than 0.88 of each row to one word",
+          min(max(weights_at(0.1), -1)).item() > 0.88);
+  e.claim("at a temperature of 16, no word gets 0.27", max(weights_at(16)).item() < 0.27);
 
   /// ### Attention does not know the order
   ///
@@ -129,15 +131,20 @@ void lesson(example::Example& e) {
   /// The" are the same to attention. That is why transformers add positions to the words.
   e.cell();
   const std::vector<Tensor> orders{tensor({0, 1, 2, 3}), tensor({3, 2, 1, 0}), tensor({2, 0, 3, 1})};
+  const auto weights_of = [&](const Tensor& order) {
+    const Tensor moved = index_select(x, 1, order);
+    return attend(moved, moved, moved, AttentionOptions().weights()).weights[0];
+  };
   e.vary("order", {"as written", "reversed", "shuffled"}, [&](std::size_t i) {
-    const Tensor order = orders[i], moved = index_select(x, 1, order);
-    const Tensor weights = attention(moved, moved, moved).weights[0];
     std::vector<std::string> names;
-    for (const auto word : order.to_vector<std::int64_t>()) names.push_back(words[static_cast<std::size_t>(word)]);
-    e.figure(plot::heatmap(weights, plot::Options().x(names).y(names).vmin(0).vmax(1)));
-    e.claim("every weight is the one of the same two words as written",
-            distance(weights, index_select(index_select(shares, 0, order), 1, order)) < 1e-6);
+    for (const auto word : orders[i].to_vector<std::int64_t>()) names.push_back(words[static_cast<std::size_t>(word)]);
+    e.figure(plot::heatmap(weights_of(orders[i]), plot::Options(look).x(names).y(names)));
   });
+  const auto is_moved = [&](const Tensor& order) {
+    return distance(weights_of(order), index_select(index_select(shares, 0, order), 1, order)) < 1e-6;
+  };
+  e.claim("reversed, every weight is the one of the same two words as written", is_moved(orders[1]));
+  e.claim("shuffled, it is so, too", is_moved(orders[2]));
 
   /// ## 3. Causal attention: no looking ahead
   ///
@@ -153,14 +160,13 @@ void lesson(example::Example& e) {
   e.claim("the library's causal option does the same",
           distance(attend(x, x, x, AttentionOptions().causal().weights()).weights[0], past) < 1e-6);
 
-  /// Here are both, on one scale. The upper triangle on the right is empty, and its weight has moved to the other
-  /// words. The first word can only attend to itself, so it gives itself all its weight.
+  /// Here are both, on one scale. The upper triangle of the causal weights is hatched: no weight can stand there. Its
+  /// weight has moved to the other words. The first word can only attend to itself, so it gives itself all its weight.
   e.cell();
-  look.vmin(0).vmax(1);
-  plot::Options beside = look;
-  look.title("Full"), beside.title("Causal").mask(mask[0] != 0);
-  e.picture("words_causal", plot::side_by_side({plot::heatmap(shares, look), plot::heatmap(past, beside)},
-                                               "The same words, all seen and only the past seen"));
+  e.picture("words_causal",
+            plot::side_by_side({plot::heatmap(shares, plot::Options(look).title("Full")),
+                                plot::heatmap(past, plot::Options(look).title("Causal").mask(mask[0] != 0))},
+                               "The same words, all seen and only the past seen"));
 
   /// ## 4. Several heads
   ///
@@ -182,12 +188,7 @@ void lesson(example::Example& e) {
   e.claim("the output has the shape of the input", mixed.shape() == z.shape());
   e.claim("each head has its own weights",
           by_head.shape() == Shape{1, 2, 4, 4} && !equal(by_head[{0, 0}], by_head[{0, 1}]));
-  const auto two = plot::Options()
-                       .title("Two heads, not yet trained")
-                       .xlabel("Keys")
-                       .ylabel("Queries")
-                       .annotate()
-                       .bar_label("Attention weight");
+  const auto two = plot::Options().title("Two heads, not yet trained").annotate().bar_label("Attention weight");
   e.picture("two_heads", plot::heads(by_head, two));
 
   /// ## 5. Why it works, and what it costs
@@ -222,16 +223,20 @@ void lesson(example::Example& e) {
   ///    $\left(\frac{e}{e + 1}, \frac{1}{e + 1}\right)$.
   /// 3. Multiply by $V$.
   ///
-  /// Then compare:
+  /// `examples/run exercises by_hand` checks your numbers. Or compare here:
+  e.cell();
+  e.ask("What is the output?",
+        "The scores, the weights and the output are $$\\begin{bmatrix} 1 & 1 \\\\ 1 & 0 \\end{bmatrix}, \\quad "
+        "\\begin{bmatrix} 0.5 & 0.5 \\\\ 0.7311 & 0.2689 \\end{bmatrix}, \\quad "
+        "\\begin{bmatrix} 1 & 1.5 \\\\ 1.4621 & 0.8068 \\end{bmatrix}$$");
+
+  /// The library computes it in one call, with a scale of 1:
   e.cell();
   const Tensor Q = tensor({{1., 0.}, {0., 1.}}), K = tensor({{1., 1.}, {1., 0.}}), V = tensor({{2., 0.}, {0., 3.}});
   const auto [answer, portions] = attend(Q, K, V, AttentionOptions().scale(1).weights());
-  std::cout << "Q K^T =\n"
-            << matmul(Q, transpose(K)) << "\nweights =\n"
-            << portions << "\noutput =\n"
-            << answer << '\n';
-  e.claim("the weights are .5 .5 / .7311 .2689", distance(portions, tensor({{0.5, 0.5}, {0.7311, 0.2689}})) < 5.1e-5);
-  e.claim("the output is 1, 1.5 / 1.4621, .8068", distance(answer, tensor({{1.0, 1.5}, {1.4621, 0.8068}})) < 5.1e-5);
+  e.claim("the scores of the answer are right", equal(matmul(Q, transpose(K)), tensor({{1., 1.}, {1., 0.}})));
+  e.claim("its weights are right", distance(portions, tensor({{0.5, 0.5}, {0.7311, 0.2689}})) < 5.1e-5);
+  e.claim("its output is right", distance(answer, tensor({{1.0, 1.5}, {1.4621, 0.8068}})) < 5.1e-5);
 
   /// ## What to take along
   ///

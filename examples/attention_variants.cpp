@@ -5,9 +5,10 @@
 /// lines each. Every exhibit shows
 ///
 /// - its formula and its code,
-/// - its map: which positions (columns) each position (row) mixes,
-/// - a check of its gradients against differences,
-/// - a task on which it does something that plain attention does not,
+/// - its map beside the one of plain attention: which keys (columns) each query (row) mixes. All exhibits have the same
+///   queries and keys, so every cell can be compared,
+/// - under "How this is checked", a task on which it does something that plain attention does not, and a check of its
+///   gradients against differences,
 /// - its time beside plain attention, in a table at the end.
 ///
 /// $q_i$, $k_j$ and $v_j$ are the query, key and value of positions $i$ and $j$ of one head, and $d$ is the number of
@@ -34,6 +35,7 @@ using Attend = std::function<Tensor(const Tensor& q, const Tensor& k, const Tens
 class Museum {
  public:
   explicit Museum(example::Example& e) : e_(e) {}
+  Tensor q = randn({1, H, T, D}), k = randn({1, H, T, D}), v = randn({1, H, T, D});  // of all exhibits
 
   // Every variant is linear in the values: with the identity as values, the output is its map.
   static Tensor map(const Attend& attend, const Tensor& q, const Tensor& k, const Tensor& p = {}) {
@@ -42,15 +44,19 @@ class Museum {
     return attend(q, k, identity, p.defined() ? p.to(q.dtype()) : p)[0];  // [H, T, T]
   }
 
-  // Draws the map, checks the gradients, and takes the time of forward and backward.
-  void show(const std::string& name, const Attend& attend, const Tensor& p = {}) {
-    const Tensor q = randn({1, H, T, D}), k = randn({1, H, T, D}), v = randn({1, H, T, D});
-    const Tensor weights = map(attend, q, k, p)[0];
+  // Draws the map of head 1 beside the plain one, checks the gradients, and takes the time of forward and backward.
+  void show(const std::string& name, const Attend& attend, const Tensor& p = {}, const Tensor& pairs = {}) {
+    const Tensor weights = map(attend, q, k, p)[0].detach(), causal = tril(ones({T, T})) != 0;
+    if (!plain_.defined()) plain_ = weights;
+    const double top = std::max(amax(abs(plain_)).item(), amax(abs(weights)).item());
+    auto look = plot::Options().xlabel("Key").ylabel("Query").bar_label("Weight").mask(causal).vmax(top);
+    if (min(weights).item() < 0) look.colormap(plot::Colormap::rdbu);
+    std::vector<plot::Figure> figures{plot::heatmap(plain_, plot::Options(look).title("plain"))};
+    if (pairs.defined()) look.mask(logical_and(causal, pairs));
+    if (!rows_.empty()) figures.push_back(plot::heatmap(weights, look.title(name)));
     std::string file = name;
     std::replace(file.begin(), file.end(), ' ', '_');
-    auto look = plot::Options().title(name).xlabel("Key").ylabel("Query").mask(tril(ones({T, T})) != 0);
-    if (min(weights).item() < 0) look.colormap(plot::Colormap::rdbu);
-    e_.picture(file, plot::heatmap(weights.detach(), look));
+    e_.picture(file, plot::side_by_side(figures));
     std::vector<Tensor> inputs;
     for (const Tensor& x : {slice(q, 2, 0, 5), slice(k, 2, 0, 5), slice(v, 2, 0, 5), p})
       if (x.defined()) inputs.push_back(x.detach().to(float64));
@@ -85,6 +91,7 @@ class Museum {
   }
 
   example::Example& e_;
+  Tensor plain_;  // [T, T]
   std::vector<std::pair<std::string, double>> rows_;
 };
 
@@ -100,7 +107,7 @@ void lesson(example::Example& e) {
     return scaled_dot_product_attention(q, k, v, AttentionOptions().causal());
   };
   museum.show("plain", plain);
-  const Tensor q = randn({1, H, T, D}), k = randn({1, H, T, D}), v = randn({1, H, T, D});
+  const Tensor q = museum.q, k = museum.k, v = museum.v;
   const auto change = [](const Tensor& x, std::int64_t position) {  // x with other numbers at one position
     Tensor y = x.clone();
     y[{ellipsis, position, range()}] = 5.0;
@@ -108,9 +115,9 @@ void lesson(example::Example& e) {
   };
   e.claim("the weights of a query sum to 1", distance(sum(Museum::map(plain, q, k), -1), ones({H, T})) < 1e-5);
 
-  /// # What a score is
+  /// ## What a score is
   ///
-  /// ## Capped scores
+  /// ### Capped scores
   ///
   /// $$s'_{ij} = c \tanh(s_{ij} / c)$$
   ///
@@ -128,7 +135,7 @@ void lesson(example::Example& e) {
   e.claim("capped attention still sees all, within a factor of e^4",
           (amax(long_capped) / amin(long_capped)).item() < std::exp(4.001));
 
-  /// ## Normalised queries and keys
+  /// ### Normalised queries and keys
   ///
   /// $$s_{ij} = g \, \frac{q_i}{|q_i|} \cdot \frac{k_j}{|k_j|}$$
   ///
@@ -142,7 +149,7 @@ void lesson(example::Example& e) {
   e.claim("queries 50 times as long change nothing", distance(qk_norm(50 * q, k, v, g), qk_norm(q, k, v, g)) < 1e-5 &&
                                                          distance(plain(50 * q, k, v, {}), plain(q, k, v, {})) > 0.1);
 
-  /// ## A learned number for each distance
+  /// ### A learned number for each distance
   ///
   /// $$s'_{ij} = s_{ij} + b_{h, \min(i - j,\, 15)}$$
   ///
@@ -166,7 +173,7 @@ void lesson(example::Example& e) {
   e.claim("without queries, it learns to copy the value three places back",
           loss_of(table(nothing, nothing, v, b)).item() < 0.01 && loss_of(plain(nothing, nothing, v, {})).item() > 0.3);
 
-  /// ## A slope for each head: ALiBi
+  /// ### A slope for each head: ALiBi
   ///
   /// $$s'_{ij} = s_{ij} - m_h \, (i - j)$$
   ///
@@ -182,9 +189,9 @@ void lesson(example::Example& e) {
       "of equal keys, each has e^-slope times the weight of the next",
       distance(slice(equal_keys, 0, 0, T - 1) / slice(equal_keys, 0, 1, T), full({T - 1}, std::exp(-slope))) < 1e-5);
 
-  /// # What the softmax runs over
+  /// ## What the softmax runs over
   ///
-  /// ## A sink
+  /// ### A sink
   ///
   /// $$w_{ij} = \frac{e^{s_{ij}}}{e^{a_h} + \sum_{l \le i} e^{s_{il}}}$$
   ///
@@ -200,7 +207,7 @@ void lesson(example::Example& e) {
           distance(sink(nothing, k, v, deep), zeros_like(v)) < 0.05 &&
               distance(plain(nothing, k, v, {}), zeros_like(v)) > 0.5);
 
-  /// ## Softmax off by one
+  /// ### Softmax off by one
   ///
   /// $$w_{ij} = \frac{e^{s_{ij}}}{1 + \sum_{l \le i} e^{s_{il}}}$$
   ///
@@ -214,7 +221,7 @@ void lesson(example::Example& e) {
   e.claim("the first query, which has one key of score 0, gives half a weight away",
           std::abs(first.item() - 0.5) < 1e-6);
 
-  /// ## The difference of two maps
+  /// ### The difference of two maps
   ///
   /// $$w = \operatorname{softmax}(q^1 k^{1 \top}) - \lambda \operatorname{softmax}(q^2 k^{2 \top})$$
   ///
@@ -240,7 +247,7 @@ void lesson(example::Example& e) {
   e.claim("beside the key that fits, others get less than a third of what they get in plain attention",
           noise(differential, 0.45) < noise(plain, 0) / 3);
 
-  /// ## Talking heads
+  /// ### Talking heads
   ///
   /// $$s'_h = \sum_g P_{hg} s_g, \qquad w = \operatorname{softmax}(s')$$
   ///
@@ -256,9 +263,9 @@ void lesson(example::Example& e) {
   const Tensor other = Museum::map(talking, q, k, tensor({{0., 1.}, {0., 1.}}).to(float32));
   e.claim("a head can take another head's scores", distance(other[0], Museum::map(plain, q, k)[1]) < 1e-5);
 
-  /// # Which pairs attend
+  /// ## Which pairs attend
   ///
-  /// ## Documents in one row
+  /// ### Documents in one row
   ///
   /// $$w_{ij} = 0 \quad \text{unless} \quad \text{document}(i) = \text{document}(j)$$
   ///
@@ -268,13 +275,14 @@ void lesson(example::Example& e) {
     const Tensor ids = arange(k.size(2)) * 3 / k.size(2);  // three of equal length
     return scaled_dot_product_attention(q, k, v, AttentionOptions().causal().attends(document_mask(ids.to(int64))));
   };
-  museum.show("documents", documents);
+  const Tensor ids = arange(T) * 3 / T;
+  museum.show("documents", documents, {}, ids.unsqueeze(1) == ids.unsqueeze(0));
   const auto last = [](const Tensor& y) { return y[{0, 0, -1}]; };
   e.claim("the last document does not change if the first does",
           equal(last(documents(q, change(k, 2), v, {})), last(documents(q, k, v, {}))) &&
               !equal(last(plain(q, change(k, 2), v, {})), last(plain(q, k, v, {}))));
 
-  /// ## A window, and global tokens
+  /// ### A window, and global tokens
   ///
   /// $$w_{ij} = 0 \quad \text{unless} \quad i - j < 4 \ \text{or} \ j = 0$$
   ///
@@ -285,15 +293,16 @@ void lesson(example::Example& e) {
     const AttentionMask near = sliding_window_mask(4) | global_tokens(1);
     return scaled_dot_product_attention(q, k, v, AttentionOptions().causal().attends(near));
   };
-  museum.show("window and global token", window);
+  const Tensor place = arange(T), distances = place.unsqueeze(1) - place.unsqueeze(0);
+  museum.show("window and global token", window, {}, logical_or(distances < 4, place.unsqueeze(0) == 0));
   const auto reaches = [&](std::int64_t position) {
     return !equal(last(window(q, change(k, position), v, {})), last(window(q, k, v, {})));
   };
   e.claim("the last query sees positions 0 and 12, and not 5", reaches(0) && reaches(12) && !reaches(5));
 
-  /// # What heads share
+  /// ## What heads share
   ///
-  /// ## Grouped heads
+  /// ### Grouped heads
   ///
   /// $$o_{h, i} = \sum_j w_{h, ij} \, v_j$$
   ///
@@ -310,7 +319,7 @@ void lesson(example::Example& e) {
           distance(grouped(q, k, v, {}), plain(q, cat({slice(k, 1, 0, 1), slice(k, 1, 0, 1)}, 1),
                                                cat({slice(v, 1, 0, 1), slice(v, 1, 0, 1)}, 1), {})) < 1e-5);
 
-  /// ## Latent heads
+  /// ### Latent heads
   ///
   /// $$s_{h, ij} = (q_{h, i} U_h) \cdot c_j$$
   ///
@@ -329,9 +338,9 @@ void lesson(example::Example& e) {
           distance(latent(q, k, v, U), plain(q, long_keys, broadcast_to(slice(v, 1, 0, 1), v.shape()), {})) < 1e-5);
   e.claim("a position has 4 numbers for all keys, not 64", c.numel() == 4 * T && k.numel() == 64 * T);
 
-  /// # Without softmax
+  /// ## Without softmax
   ///
-  /// ## Linear attention with decay
+  /// ### Linear attention with decay
   ///
   /// $$S_i = e^{a_h} S_{i-1} + \phi(k_i) v_i^\top, \qquad o_i = S_i^\top \phi(q_i)$$
   ///
@@ -352,7 +361,7 @@ void lesson(example::Example& e) {
           step.state.shape() == Shape{1, H, D, D} &&
               allclose(step.output, slice(linear(q, k, v, full({H}, -0.1)), 2, T - 1, T), 1e-4, 1e-4));
 
-  /// ## The delta rule
+  /// ### The delta rule
   ///
   /// $$S_i = S_{i-1} + \beta \, k_i (v_i - S_{i-1}^\top k_i)^\top, \qquad o_i = S_i^\top q_i$$
   ///
@@ -367,7 +376,7 @@ void lesson(example::Example& e) {
   e.claim("a key that comes again has its last value, and not the mean of all",
           distance(delta(twice, twice, v, once), v) < 1e-5 && distance(plain(twice, twice, v, {}), v) > 0.5);
 
-  /// # The times
+  /// ## The times
   ///
   /// Forward and backward on this machine, divided by the time of plain attention. `docs/performance.md` has times that
   /// were measured with care.

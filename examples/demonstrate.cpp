@@ -29,12 +29,13 @@ Tensor embedded(const std::vector<std::string>& words) {
 }
 // not shown
 
-Tensor mean_over_heads(const Tensor& weights) { return attention_visualization_helper(weights).attention_matrix; }
+plot::Options look_of(const std::vector<std::string>& tokens, const std::string& title) {
+  return plot::Options().title(title).x(tokens).y(tokens).bar_label("Attention weight");
+}
 
-plot::Figure causal_heads(const Tensor& weights, const std::vector<std::string>& tokens, const std::string& title) {
-  const auto look = plot::Options().title(title).x(tokens).y(tokens).xlabel("Key").ylabel("Query");
-  const Tensor earlier = tril(ones({weights.size(-2), weights.size(-1)})) != 0;
-  return plot::heads(weights, plot::Options(look).bar_label("Attention weight").mask(earlier));
+plot::Options without_future(plot::Options look) {
+  const auto T = static_cast<std::int64_t>(look.x().size());
+  return look.mask(tril(ones({T, T})) != 0);
 }
 
 bool rows_sum_to_one(const Tensor& weights) {
@@ -72,17 +73,12 @@ void lesson(example::Example& e) {
   const auto [y, weights] = self(x, return_attention);
   std::cout << self << "\ninput " << x.shape() << " -> output " << y.shape() << ", weights " << weights.shape()
             << " (batch, heads, queries, keys)\n";
-  e.picture("self_attention", plot::heads(weights, sentence, "Self-attention: four heads, not yet trained"));
+  e.picture("self_attention", plot::heads(weights, look_of(sentence, "Self-attention: four heads, not yet trained")));
   e.claim("the output has the shape of the input", y.shape() == x.shape());
   e.claim("every head has its own weights",
           weights.shape() == Shape{1, head_count, length, length} && !equal(weights[{0, 0}], weights[{0, 1}]));
   e.claim("what a word gives to all words adds up to 1", rows_sum_to_one(weights));
   e.claim("asking for the weights does not change a bit of the output", equal(self(x), y));
-
-  /// The mean of the heads in a terminal:
-  e.cell();
-  plot::print_heatmap(std::cout, mean_over_heads(weights),
-                      plot::Options().title("Mean of the heads").x(sentence).y(sentence));
 
   /// ## Causal attention: nobody sees the future
   ///
@@ -103,7 +99,7 @@ void lesson(example::Example& e) {
   e.claim("before the replaced word, not a bit of the output changes",
           equal(z[{range(), before}], causal_y[{range(), before}]));
   e.claim("from there on, everything changes", min(max(abs(z[{0, after}] - causal_y[{0, after}]), -1)).item() > 1e-4);
-  e.picture("causal_attention", causal_heads(causal_weights, sentence, "Causal self-attention"));
+  e.picture("causal_attention", plot::heads(causal_weights, without_future(look_of(sentence, "Causal self-attention"))));
 
   /// ## Cross-attention: one sentence looks at another
   ///
@@ -120,13 +116,7 @@ void lesson(example::Example& e) {
   e.claim("there is an output for each of the five queries", cross_y.shape() == Shape{1, 5, features});
   e.claim("each has a weight for each of the ten keys", cross_weights.shape() == Shape{1, head_count, 5, length});
   e.claim("they add up to 1", rows_sum_to_one(cross_weights));
-  const auto look = plot::Options()
-                        .title("Cross-attention")
-                        .x(sentence)
-                        .y(translation)
-                        .xlabel("Key")
-                        .ylabel("Query")
-                        .bar_label("Attention weight");
+  const auto look = plot::Options().title("Cross-attention").x(sentence).y(translation).bar_label("Attention weight");
   e.picture("cross_attention", plot::heads(cross_weights, look));
 
   /// ## Padding and causal together
@@ -225,8 +215,10 @@ void lesson(example::Example& e) {
   double most = 0;
   for (const HeadMeasures& head : head_measures(recording.records().back())) most = std::max(most, head.previous);
   e.claim("one head gives most of its weight to the token before", most > 0.5);
-  e.picture("training_heads", plot::side_by_side({causal_heads(untrained, record.queries(), "Before"),
-                                                  causal_heads(trained, record.queries(), "After")},
+  const auto in_a_row = [&](const Tensor& weights, const std::string& title) {
+    return plot::heads(weights, without_future(look_of(record.queries(), title)).columns(head_count).vmin(0).vmax(1));
+  };
+  e.picture("training_heads", plot::side_by_side({in_a_row(untrained, "Before"), in_a_row(trained, "After")},
                                                  "Learning to look at the token before"));
 
   /// This is the full recording. Move the slider, or press ▶, to see the heads form. Point at a weight to read it. You

@@ -7,6 +7,7 @@
 /// This lesson trains a model, finds the two heads, and proves what they do. The tool is `nn::Lens`. It reads every
 /// value inside a run, and changes it: *what happens without this head? what happens with this value from another
 /// text?*
+#include <algorithm>
 #include <iostream>
 
 #include "fit/fit.hpp"
@@ -77,7 +78,8 @@ std::vector<std::string> names(const Tensor& ids) {
 }
 
 plot::Options look(const std::string& title) {
-  return plot::Options().title(title).xlabel("Head").ylabel("Layer").annotate(true);
+  const std::vector<std::string> numbers{"1", "2"};
+  return plot::Options().title(title).xlabel("Head").ylabel("Layer").x(numbers).y(numbers).annotate(true);
 }
 
 // The head with the largest number in a row [heads].
@@ -96,7 +98,7 @@ void lesson(example::Example& e) {
   const Repeats test = repeats(32);
   const auto loss_of = [&](const Repeats& r) { return nn::cross_entropy(model(r.ids), r.next); };
   const nn::Lens lens(model);
-  plot::Curve loss{"loss"}, previous{"previous token, layer 0"}, induction{"induction, layer 1"};
+  plot::Curve loss{"loss"}, previous{"previous token, layer 1"}, induction{"induction, layer 2"};
   AttentionRecording recording;
   recording.title = "Two layers learn to repeat";
   const auto note = [&](int step) {
@@ -144,20 +146,21 @@ void lesson(example::Example& e) {
   const nn::LensRun run = lens.run(test.ids, {"*.weights", "*.resid_pre", "*.resid_post"});
   const nn::HeadScores scores = head_scores(run, test.ids);
   const std::int64_t before = best(scores.previous[0]), inducing = best(scores.induction[1]);
-  std::cout << "head " << before
-            << " of layer 0 attends to the previous letter: " << scores.previous[{0, before}].item() << "\nhead "
-            << inducing << " of layer 1 attends behind earlier copies: " << scores.induction[{1, inducing}].item()
+  std::cout << "head " << before + 1
+            << " of layer 1 attends to the previous letter: " << scores.previous[{0, before}].item() << "\nhead "
+            << inducing + 1 << " of layer 2 attends behind earlier copies: " << scores.induction[{1, inducing}].item()
             << '\n';
   e.picture("scores", plot::side_by_side({plot::heatmap(scores.previous, look("Previous token").vmin(0).vmax(1)),
                                           plot::heatmap(scores.induction, look("Induction").vmin(0).vmax(1))}));
-  /// The induction head cannot stand in layer 0. It looks for letters *behind* a copy of the present one. So the keys
+
+  /// The induction head cannot stand in layer 1. It looks for letters *behind* a copy of the present one. So the keys
   /// must know which letter stands before them, and only an earlier layer can tell them.
   e.cell();
-  e.claim("a head of layer 0 gives a third of its weight, or more, to the previous letter",
+  e.claim("a head of layer 1 gives a third of its weight, or more, to the previous letter",
           scores.previous[{0, before}].item() > 1. / 3);
-  e.claim("no head of layer 1 does that", max(scores.previous[1]).item() < 0.1);
-  e.claim("a head of layer 1 gives most of its weight to the answer", scores.induction[{1, inducing}].item() > 0.5);
-  e.claim("no head of layer 0 gives a quarter to it", max(scores.induction[0]).item() < 0.25);
+  e.claim("no head of layer 2 does that", max(scores.previous[1]).item() < 0.1);
+  e.claim("a head of layer 2 gives most of its weight to the answer", scores.induction[{1, inducing}].item() > 0.5);
+  e.claim("no head of layer 1 gives a quarter to it", max(scores.induction[0]).item() < 0.25);
   e.page("heads", recording);
 
   /// ## 4. Remove each head
@@ -170,10 +173,14 @@ void lesson(example::Example& e) {
   const double plain = measure().item();
   const Tensor zeroed = ablate_heads(lens, measure), averaged = ablate_heads(lens, measure, nn::Ablation::mean);
   std::cout << "loss " << plain << "; each head removed adds\n" << zeroed << '\n';
-  e.picture("ablation", plot::side_by_side({plot::heatmap(zeroed, look("Loss without the head")),
-                                            plot::heatmap(averaged, look("With the head's mean"))}));
-  e.claim("in layer 0, the loss rises most without the previous-token head", best(zeroed[0]) == before);
-  e.claim("in layer 1, the loss rises most without the induction head", best(zeroed[1]) == inducing);
+  const double most = std::max(max(zeroed).item(), max(averaged).item());
+  const auto rise = [&](const std::string& title) {
+    return look(title).bar_label("Rise of the loss").vmin(0).vmax(most);
+  };
+  e.picture("ablation", plot::side_by_side({plot::heatmap(zeroed, rise("Rise of the loss without the head")),
+                                            plot::heatmap(averaged, rise("Rise of the loss with the head's mean"))}));
+  e.claim("in layer 1, the loss rises most without the previous-token head", best(zeroed[0]) == before);
+  e.claim("in layer 2, the loss rises most without the induction head", best(zeroed[1]) == inducing);
   e.claim("without either of them, the loss is at least twice as large",
           zeroed[{0, before}].item() > plain && zeroed[{1, inducing}].item() > plain);
 
@@ -186,7 +193,7 @@ void lesson(example::Example& e) {
                                      [](const Tensor& w) { return broadcast_to(eye(w.size(-1)), w.shape()); });
   const nn::HeadScores blind = head_scores(blinded.run(test.ids, {"*.weights"}), test.ids);
   std::cout << "induction score: " << scores.induction[{1, inducing}].item() << " before, "
-            << blind.induction[{1, inducing}].item() << " when head " << before << " of layer 0 is blinded\n";
+            << blind.induction[{1, inducing}].item() << " when head " << before + 1 << " of layer 1 is blinded\n";
   e.claim("the induction head is lost without the previous-token head",
           blind.induction[{1, inducing}].item() < 0.5 * scores.induction[{1, inducing}].item());
 
@@ -209,8 +216,9 @@ void lesson(example::Example& e) {
   e.picture("patching", plot::heatmap(sweep, plot::Options()
                                                  .title("Logit of f minus logit of x, by patched residual")
                                                  .x(names(other[0]))
-                                                 .y({"layer 0", "layer 1"})
-                                                 .xlabel("Position")));
+                                                 .y({"before layer 1", "before layer 2"})
+                                                 .xlabel("Position")
+                                                 .ylabel("Patched")));
   e.claim("the model answers f to the first text and x to the second",
           argmax(model(text)[{0, -1}]).item<int>() == 5 && argmax(model(other)[{0, -1}]).item<int>() == 23);
   e.claim("before both layers, the answer stands at position 5 alone", best(sweep[0]) == 5 && best(sweep[1]) == 5);
@@ -228,22 +236,24 @@ void lesson(example::Example& e) {
   e.picture("logit_lens",
             plot::heatmap(early[{range(), range(longest, T)}], plot::Options()
                                                                    .title("Probability of the right letter")
-                                                                   .y({"embedding", "after layer 0", "after layer 1"})
+                                                                   .y({"embedding", "after layer 1", "after layer 2"})
                                                                    .xlabel("Position behind the first segment")
+                                                                   .ylabel("Read")
                                                                    .vmin(0)
                                                                    .vmax(1)));
   const Tensor means = mean(early[{range(), range(longest, T)}], 1);
   std::cout << "mean probability: " << means << '\n';
-  e.claim("the answer appears in layer 1", means[1].item() < 0.25 && means[2].item() > 0.75);
+  e.claim("the answer appears in layer 2", means[1].item() < 0.25 && means[2].item() > 0.75);
 
-  /// So the mechanism is: head A of layer 0 copies each letter to its right neighbour. Head B of layer 1 searches, with
+  /// So the mechanism is: head A of layer 1 copies each letter to its right neighbour. Head B of layer 2 searches, with
   /// the present letter as query, for a position that has this letter as its *left neighbour*, and copies the letter
   /// there.
   ///
   /// To try: train one layer (`h.add` once) and watch the loss. Give all segments the same length, and look for a head
   /// that needs no partner.
   e.cell();
-  std::cout << "head " << before << " of layer 0, then head " << inducing << " of layer 1\n";
+  std::cout << "head " << before + 1 << " of layer 1, then head " << inducing + 1 << " of layer 2\n";
+  // not shown
 }
 
 int main(int argc, char** argv) {

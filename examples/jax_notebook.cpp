@@ -66,7 +66,7 @@ void lesson(example::Example& e) {
   /// This is the first head on the first sequence. The parameters are random, so the pattern has no meaning yet. But
   /// each row is already a distribution. Point at a cell to read its weight.
   e.cell();
-  e.picture("random_head", plot::heatmap(by_head[{0, 0}], named("Attention pattern (head 0)")));
+  e.picture("random_head", plot::heatmap(by_head[{0, 0}], named("Attention pattern (head 1)")));
 
   /// The next input has no differences: ten times the same vector. Then all keys are equal, all scores of a query are
   /// equal, and the softmax is uniform. Every weight must be $\frac{1}{10}$, in every head, for any parameters.
@@ -77,7 +77,8 @@ void lesson(example::Example& e) {
   const Tensor uniform = mha(constant, constant, constant, {}, nn::return_attention).weights;
   e.claim("ten equal inputs are attended to equally: every weight is 1/10",
           distance(uniform, full({1, 4, 10, 10}, 0.1)) < 1e-6);
-  e.picture("uniform_head", plot::heatmap(uniform[{0, 0}], named("Attention pattern of a constant input (head 0)")));
+  e.picture("uniform_head",
+            plot::heatmap(uniform[{0, 0}], named("Attention pattern of a constant input (head 1)").vmax(1)));
 
   /// ## 4. Masked self-attention
   ///
@@ -101,10 +102,10 @@ void lesson(example::Example& e) {
     e.claim("the same output and weights as with the causal option",
             distance(past, output2) < 1e-6 && distance(past_weights, weights2) < 1e-6);
   }
-  e.picture("masked", plot::heatmap(past_weights[0], named("Masked attention pattern")));
+  e.picture("masked", plot::heatmap(past_weights[0], named("Masked attention pattern").mask(tril(ones({4, 4})) != 0)));
 
-  /// The triangle above the diagonal is empty. The first position attends only to itself, with all its weight. The
-  /// second one divides its weight between two positions, and so on.
+  /// The triangle above the diagonal is masked, so it is hatched. The first position attends only to itself, with all
+  /// its weight. The second one divides its weight between two positions, and so on.
   e.cell();
   // not shown
 }

@@ -114,7 +114,7 @@ int main(int argc, char** argv) {
     plot::TrainingPage& page = e.follow("A model of names", steps);
     // Records the heads on one name during the training.
     const std::string shown = "katharina";
-    std::vector<std::string> letters{"(begin)"};
+    std::vector<std::string> letters{"↵"};
     for (const char letter : shown) letters.emplace_back(1, letter);
     const std::int64_t first = 0;
     const Tensor text = batch_of({shown}, Span<const std::int64_t>(&first, 1)).input;
@@ -158,7 +158,7 @@ int main(int argc, char** argv) {
         if (invented.size() < 10 && name.size() > 1 && !known.count(name)) invented.insert(name);
     for (const std::string& name : invented) std::cout << "  " << name << '\n';
 
-    e.model("model", model, alphabet, {"katharina", "alexander", "mari"},
+    e.model("model", model, alphabet, {"mari", "katharina", "alexander"},
             plot::ModelPageOptions().title("A model of names").prefix("\n").snapshots(snapshots));
     e.picture("loss", page.loss(plot::LineOptions().title("Names").xlabel("Step").ylabel("Nats a character").smooth()));
     e.claim("ten new names were found", invented.size() == 10);

@@ -24,10 +24,16 @@ while read -r picture page; do
   if [ -f "$out/$page.html" ]; then
     cp "$out/$page.html" "$site/html/pages/$picture.html"
   else
-    echo "$picture stays a picture: examples/run ${page%%/*} writes its live page"
+    echo "$picture has no live page: examples/run ${page%%/*} writes it"
   fi
 done <<'END'
 lesson attention_step_by_step/attention_step_by_step
+demonstrate demonstrate/demonstrate
+attention_mathematics attention_mathematics/attention_mathematics
+six_tokens six_tokens/six_tokens
+jax_notebook jax_notebook/jax_notebook
+attention_variants attention_variants/attention_variants
+induction induction/induction
 model_page train_names/model
 training_heads demonstrate/training_heads
 END

@@ -57,20 +57,26 @@ function loadIndex() {
   return loading;
 }
 
-// Sections that have all the words: a word in a name or a heading counts more than one in the text.
+// Words that say nothing about what is looked for.
+const COMMON = new Set("a an and are as at be by can do does for from how i in is it my of on or several that the to what when which with".split(" "));
+
+// Sections that have at least half of the words, those with most of them first. A rare word counts more than one that
+// stands everywhere, and one in a name or a heading more than one in the text. Endings do not count: cores, core.
 function search(index, text) {
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const score = ([, title, body]) => {
-    let sum = 0;
-    for (const word of words) {
-      const t = title.toLowerCase(), inTitle = t.split(/\W+/).includes(word) ? 30 : t.includes(word) ? 10 : 0;
-      const inBody = body.toLowerCase().split(word).length - 1;
-      if (!inTitle && !inBody) return 0;
-      sum += inTitle + Math.min(inBody, 5);
-    }
-    return sum;
+  const all = text.toLowerCase().split(/\s+/).filter(Boolean), telling = all.filter((word) => !COMMON.has(word));
+  const words = (telling.length ? telling : all).map((word) => (word.length > 4 ? word.replace(/(ing|es|s)$/, "") : word));
+  const lower = index.map(([, title, body]) => [title.toLowerCase(), body.toLowerCase()]);
+  const rarity = words.map((word) => Math.log(1 + index.length / (1 + lower.filter(([title, body]) => title.includes(word) || body.includes(word)).length)));
+  const score = ([title, body]) => {
+    let found = 0, sum = 0;
+    words.forEach((word, i) => {
+      const inTitle = title.split(/\W+/).includes(word) ? 30 : title.includes(word) ? 10 : 0, inBody = body.split(word).length - 1;
+      if (!inTitle && !inBody) return;
+      ++found, (sum += rarity[i] * (inTitle + Math.min(inBody, 5)));
+    });
+    return found * 2 < words.length || found === 0 ? 0 : 1000 * found + sum;
   };
-  return words.length ? index.map((entry) => [score(entry), entry]).filter(([s]) => s).sort(([a], [b]) => b - a).slice(0, 12).map(([, entry]) => entry) : [];
+  return index.map((entry, i) => [score(lower[i]), entry]).filter(([s]) => s).sort(([a], [b]) => b - a).slice(0, 12).map(([, entry]) => entry);
 }
 
 const find = byId("find"), found = byId("found");

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """site.py README HTML: writes HTML/site_pages.js, the guides in the order in which README names them, and
 HTML/site_index.js, what the search of the site finds: the sections of the guides with their text, and public names. A
-guide that README does not name is an error. A picture NAME.png or NAME.svg leads to HTML/pages/NAME.html, if it is there."""
+guide that README does not name is an error. A picture NAME.png or NAME.svg leads to HTML/pages/NAME.html, if it is there, and gives way to NAME_dark on dark pages.
+The live pages of lessons, HTML/pages, are a part of the menu, and lead back."""
 import html.parser
 import json
 import pathlib
 import re
+import shutil
 import sys
+
+LESSONS = ["demonstrate", "lesson", "attention_mathematics", "six_tokens", "jax_notebook", "attention_variants", "induction"]
 
 readme, site = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 
@@ -77,17 +81,44 @@ for part in re.split(r"\n(?=To )", text):
             seen.add(name)
             pages.append([page.name, title_of(page.read_text())])
     order.append([heading, pages])
+def back(path):
+    """A live page with a link to the site; its title."""
+    text = path.read_text()
+    path.write_text(text.replace("<header>", '<header>\n  <a class="back" href="../index.html">fit</a>', 1))
+    return html.unescape(re.search(r"<title>(.*?)</title>", text, re.S)[1])
+
+
+live = {path.stem: back(path) for path in sorted(site.glob("pages/*.html"))}
+lessons = [[f"pages/{name}.html", live[name]] for name in LESSONS if name in live]
+if lessons:
+    order.insert(1, ["Lessons", lessons])
 order.append(["Reference", [["annotated.html", "Classes"], ["files.html", "Headers"], ["namespacefit.html", "Functions"]]])
 missing = sorted(set(guides) - {name.lower() for name in seen})
 if missing:
     sys.exit("README.md does not name these guides under \"Read the documents\": " + ", ".join(missing))
 (site / "site_pages.js").write_text("const SITE_PAGES = " + json.dumps(order, ensure_ascii=False) + ";\n")
 
+pictures = readme.parent / "docs/images"
 for page in [site / "index.html", *guides.values()]:
     source = re.sub(r'<object type="image/svg\+xml" data="([^"]+)"[^>]*>(.*?)</object>', r'<img src="\1" alt="\2">', page.read_text())
-    for live in site.glob("pages/*.html"):
-        picture = rf'(?:<a [^>]*>)?(<img [^>]*"{live.stem}\.(?:png|svg)"[^>]*>)(?:</a>)?'
-        source = re.sub(picture, rf'<a class="live" href="pages/{live.name}">\1<span>Open the live page</span></a>', source)
+    # The words of a picture stand below it: it has them, and a screen reader reads them once.
+    source = re.sub(r'(<img [^>]*)alt=""([^>]*>\s*)<div class="caption">\s*(.*?)\s*</div>',
+                    lambda m: f'{m[1]}alt="{m[3]}"{m[2]}<div class="caption" aria-hidden="true">{m[3]}</div>', source, flags=re.S)
+
+    def themed(match):
+        name, ending = match[2], match[3]
+        dark = pictures / f"{name}_dark.{ending}"
+        if not dark.exists():
+            return match[0]
+        shutil.copy(dark, site)
+        image = f"{match[1]}{name}.{ending}{match[4]}"
+        return (image.replace("<img ", '<img class="light-picture" ', 1) +
+                image.replace("<img ", '<img class="dark-picture" ', 1).replace(f"{name}.{ending}", dark.name))
+
+    source = re.sub(r'(<img [^>]*src=")(\w+)\.(png|svg)("[^>]*>)', themed, source)
+    for name in live:
+        picture = rf'(?:<a [^>]*>)?((?:<img [^>]*"{name}(?:_dark)?\.(?:png|svg)"[^>]*>)+)(?:</a>)?'
+        source = re.sub(picture, rf'<a class="live" href="pages/{name}.html">\1<span>Open the live page</span></a>', source)
     page.write_text(source)
 
 index = []

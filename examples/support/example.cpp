@@ -70,12 +70,14 @@ void Example::section(const std::string& title) { std::cout << "\n== " << title 
 void Example::cell(int line) { lesson_->cell(line); }
 
 void Example::claim(const std::string& what, bool holds) {
-  ++claims_;
-  if (lesson_)
+  if (lesson_) {
     lesson_->claim(what, holds);
-  else
+    claims_ = lesson_->claims();  // of several cases, a claim counts once
+  } else {
     print_claim(what, holds);
-  if (!holds) failed_.push_back(what);
+    ++claims_;
+  }
+  if (!holds && std::find(failed_.begin(), failed_.end(), what) == failed_.end()) failed_.push_back(what);
 }
 
 void Example::at_least(const std::string& what, double reached, double goal) {
@@ -119,6 +121,7 @@ void Example::picture(const std::string& name, const fit::plot::Figure& figure, 
   if (fit::dist::world().rank() > 0) return;
   pictures_.push_back(path(name + ".svg"));
   figure.save(pictures_.back());
+  if (dark) figure.dark().save(path(name + "_dark.svg"));
 }
 
 void Example::page(const std::string& name, const fit::AttentionRecording& recording) {
@@ -173,7 +176,7 @@ int Example::finish() {
     for (const auto& path : pictures_) std::cout << "  " << path << '\n';
   }
   if (claims_ > 0)
-    std::cout << '\n' << claims_ - static_cast<int>(failed_.size()) << " of " << claims_ << " claims hold\n";
+    std::cout << '\n' << claims_ - static_cast<std::int64_t>(failed_.size()) << " of " << claims_ << " claims hold\n";
   if (fit::dist::world().rank() > 0) return 0;
   for (const auto& what : failed_) std::cerr << "FAILED: " << what << '\n';
   return failed_.empty() ? 0 : 1;
@@ -199,6 +202,7 @@ int run_as(int argc, char** argv, const std::string& about, const std::function<
   if (!file)
     app.add_flag("--int8", e.int8, "measures what was trained with int8 weights, too (fit/nn/layers/quantize.hpp)");
   app.add_flag("--quick", e.quick, "a few steps only, as the tests do it");
+  app.add_flag("--dark", e.dark, "each picture for dark pages, too, as NAME_dark.svg");
   for (const auto& [flag, effect] : flags)
     app.add_flag_callback(
         flag, [&e, name = flag] { e.flags_.insert(name); }, effect);

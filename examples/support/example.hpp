@@ -35,6 +35,8 @@ class Example {
   std::uint64_t seed = 42;
   /// --quick: a few steps instead of a whole training, for the tests.
   bool quick = false;
+  /// --dark: each picture also as NAME_dark.svg, for pages with a dark ground.
+  bool dark = false;
 
   /// --data DIR: where the data lies, for the examples that read what isn't in this repository.
   std::string data;
@@ -113,7 +115,7 @@ class Example {
   std::unique_ptr<fit::Lesson> lesson_;  // null: it is none
   std::unique_ptr<fit::plot::TrainingPage> training_;
   fit::AttentionRecording heads_;  // of it
-  int claims_ = 0;
+  std::int64_t claims_ = 0;
   bool measured_int8_ = false;
 };
 

@@ -9,6 +9,7 @@
 #include "plot/figures/encode.hpp"
 #include "plot/figures/masked_pairs.hpp"
 #include "plot/figures/text.hpp"
+#include "plot/head_roles.hpp"
 #include "plot/page/assets.hpp"
 #include "tensor/check.hpp"
 
@@ -30,27 +31,19 @@ struct Sheet {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// The reason why each pair is masked, if any pair is.
-std::vector<std::uint8_t> reasons(const AttentionRecord& r, std::int64_t& mask_heads) {
-  mask_heads = 0;
-  if (!r.mask.defined() && !r.causal && r.window == 0) return {};
-  MaskedPairs v = masked_pairs(r.mask, r.causal, r.window, r.weights.size(1), r.weights.size(2));
-  if (std::all_of(v.why.begin(), v.why.end(), [](std::uint8_t why) { return why == attends; })) return {};
-  mask_heads = v.heads;
-  return std::move(v.why);
-}
-
-Sheet sheet_of(const AttentionRecord& r, std::int64_t most) {
+Sheet sheet_of(const AttentionRecord& r, const MaskedPairs& masked, std::int64_t most) {
   const std::int64_t H = r.weights.size(0), Sq = r.weights.size(1), Sk = r.weights.size(2);
   Sheet s;
   s.heads = H;
   s.row_block = ceil_div(Sq, most), s.col_block = ceil_div(Sk, most);
   s.rows = ceil_div(Sq, s.row_block), s.cols = ceil_div(Sk, s.col_block);
   const float* const from = r.weights.data<float>().data();
-  std::vector<std::uint8_t> pairs = reasons(r, s.mask_heads);
+  const std::vector<std::uint8_t>& pairs = masked.why;
+  const bool any = std::any_of(pairs.begin(), pairs.end(), [](std::uint8_t why) { return why != attends; });
+  s.mask_heads = any ? masked.heads : 0;
   if (s.row_block == 1 && s.col_block == 1) {
     s.weights.assign(from, from + H * Sq * Sk);
-    s.masked = std::move(pairs);
+    if (any) s.masked = pairs;
     return s;
   }
   s.weights.resize(static_cast<std::size_t>(H * s.rows * s.cols), 0);
@@ -118,7 +111,8 @@ class Page {
   explicit Page(const AttentionPageOptions& options) : options_(options) {}
 
   void add(const AttentionRecord& r) {
-    const Sheet s = sheet_of(r, options_.max_tokens());
+    const MaskedPairs masked = masked_pairs(r.mask, r.causal, r.window, r.weights.size(1), r.weights.size(2));
+    const Sheet s = sheet_of(r, masked, options_.max_tokens());
     json entry{{"layer", number_of(layers_, r.layer)},
                {"frame", frames_.at({r.step, r.call})},
                {"kind", r.kind == AttentionKind::self ? "self" : "cross"},
@@ -136,6 +130,9 @@ class Page {
     for (const HeadMeasures& m : head_measures(r))
       entry["measures"].push_back({number(m.entropy), number(m.distance), number(m.self), number(m.previous),
                                    number(m.first), number(m.agreement), number(m.duplicate), number(m.induction)});
+    for (const HeadRoles& role : head_roles(r, masked))
+      entry["roles"].push_back({number(role.self), number(role.previous), number(role.first), number(role.duplicate),
+                                number(role.induction)});
     std::vector<std::string> notes;
     if (s.row_block > 1 || s.col_block > 1)
       notes.push_back(std::to_string(r.weights.size(1)) + " queries and " + std::to_string(r.weights.size(2)) +

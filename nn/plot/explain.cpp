@@ -41,6 +41,12 @@ std::string listed(const std::vector<std::int64_t>& numbers) {
   return text;
 }
 
+// Sequences and heads are counted from 1, as in figures and on pages. Queries and keys are positions, from 0.
+std::vector<std::int64_t> counted_from_one(std::vector<std::int64_t> numbers) {
+  for (std::int64_t& n : numbers) ++n;
+  return numbers;
+}
+
 // "Query 3 sees", "Queries 3 and 4 see".
 std::string subject(const char* one, const char* many, const std::vector<std::int64_t>& which, const char* verb) {
   return std::string(which.size() == 1 ? one : many) + ' ' + listed(which) + ' ' + verb +
@@ -233,9 +239,9 @@ std::string explain(const AttentionOptions& options, std::int64_t queries, std::
       out << '\n' << (B > 1 ? "Sequence" : "Head");
       if (B > 1 && H > 1)
         for (std::size_t i = 0; i < which.size(); ++i)
-          out << (i ? ", " : " ") << which[i] / H << " head " << which[i] % H;
+          out << (i ? ", " : " ") << which[i] / H + 1 << " head " << which[i] % H + 1;
       else
-        out << (which.size() > 1 ? "s " : " ") << listed(which);
+        out << (which.size() > 1 ? "s " : " ") << listed(counted_from_one(which));
       out << ":\n";
     }
     draw(out, v);

@@ -154,12 +154,21 @@ struct TrainingPage::State {
     for (const auto& [series, values] : all) d["series"][printable(series)] = values.columns();
     return page::script_json(d);
   }
+  // The page of heads as an attribute of its frame: a finished page needs no file beside it.
+  std::string heads_inside() const {
+    if (recording.records().empty()) return "";
+    std::string escaped;
+    for (const char c : attention_page(recording))
+      escaped += c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
+    return " srcdoc=\"" + escaped + '"';
+  }
   std::string script() const { return "show(" + data() + ");\n"; }
   std::string html(const std::string& numbers) const {
     return page::filled(page::training_html, {{"{{head}}", page::head(escape_xml(options.title()), page::training_css,
                                                                       " 'self' file:; frame-src 'self' file:")},
                                               {"{{source}}", escape_xml(name(".js"))},
                                               {"{{heads}}", escape_xml(name("_heads.html"))},
+                                              {"{{inside}}", numbers.empty() ? "" : heads_inside()},
                                               {"{{data}}", numbers},
                                               {"{{script}}", page::shared_script() + page::training_js}});
   }

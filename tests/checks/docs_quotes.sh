@@ -2,7 +2,8 @@
 # docs_quotes.sh TOP: in README.md and docs/*.md
 # - a code block under the line <!-- quote: FILE --> is that file, word for word;
 # - one under <!-- excerpt: FILE --> stands in that file, line for line, at any indentation;
-# - a link to a file of the project leads to one.
+# - a link to a file of the project leads to one, and so does a picture;
+# - a picture has one for dark pages beside it.
 set -euo pipefail
 cd "$1"
 status=0
@@ -33,7 +34,12 @@ for page in README.md docs/*.md; do
       echo "$page links to $link, which is not there"
       status=1
     fi
-  done < <(grep -oE '[^[]\]\([^)# ]+\)' "$page" | sed -E 's/^.\]\((.*)\)$/\1/' | grep -vE '^[a-z]+:' || true)
+  done < <(grep -oE '(src|srcset)="[^"]+"' "$page" | sed -E 's/^[a-z]+="(.*)"$/\1/' || true
+    grep -oE '[^[]\]\([^)# ]+\)' "$page" | sed -E 's/^.\]\((.*)\)$/\1/' | grep -vE '^[a-z]+:' || true)
+  if grep -nE '!\[[^]]*\]\([^)]*\.(svg|png)\)' "$page"; then
+    echo "$page shows this picture to dark readers on white: use <picture>, with NAME_dark for (prefers-color-scheme: dark)"
+    status=1
+  fi
 done
 ((quotes > 0)) || { echo "no page quotes a file: README.md should quote the training program"; exit 1; }
 exit $status

@@ -81,7 +81,7 @@ TEST_CASE("masks for each head are told apart") {
   Tensor mask = ones({1, 2, 3, 3}, boolean);
   mask[{0, 1, 0, 2}] = false;
   const std::string text = explain(mask);
-  CHECK_THAT(text, Contains("\nHead 0:\n") && Contains("\nHead 1:\n") && Contains("x hidden by the mask"));
+  CHECK_THAT(text, Contains("\nHead 1:\n") && Contains("\nHead 2:\n") && Contains("x hidden by the mask"));
 }
 
 TEST_CASE("what hides keys together is named") {
@@ -89,10 +89,10 @@ TEST_CASE("what hides keys together is named") {
   CHECK_THAT(explain(AttentionOptions().window(1).mask(tensor({{1, 1}, {1, 0}})), 2, 2),
              Contains("Query 1 sees nothing") &&
                  Contains("The mask hides the keys within the window, and the window the others."));
-  Tensor mask = ones({2, 2, 1, 4}, boolean);  // sequence 1: head 0 sees less than head 1
+  Tensor mask = ones({2, 2, 1, 4}, boolean);  // sequence 2: head 1 sees less than head 2
   mask[{1, 0, 0, range(2)}] = false;
   const std::string both = explain(AttentionOptions().mask(mask), 1, 4);
-  CHECK_THAT(both, Contains("Sequence 0 head 0, 0 head 1, 1 head 1:\n") && Contains("Sequence 1 head 0:\n"));
+  CHECK_THAT(both, Contains("Sequence 1 head 1, 1 head 2, 2 head 2:\n") && Contains("Sequence 2 head 1:\n"));
   const std::string list = explain(AttentionOptions().mask(tensor({{1, 0, 1, 0, 1, 0}})), 1, 6);
   CHECK_THAT(list, Contains("Keys 1, 3 and 5 get no weight"));
   CHECK_THAT(explain(AttentionOptions().mask(tensor({{{0, 0, 1}}, {{0, 0, 0}}})), 1, 3),

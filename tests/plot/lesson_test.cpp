@@ -89,7 +89,8 @@ TEST_CASE("formulas become MathML") {
         std::pair("\\mathbb{R}^n", "<msup><mi>ℝ</mi><mi>n</mi></msup>"),
         std::pair("\\name{w}{W_1}", "<mrow data-name=\"w\" tabindex=\"0\"><mrow><msub><mi>W</mi>"),
         std::pair("a\\quad b", "<mi>a</mi><mspace width=\"1em\"/><mi>b</mi>"),
-        std::pair("\\exp x", "<mi>exp</mi><mo>\u2061</mo><mi>x</mi>"),
+        std::pair("\\ln 26", "<mi>ln</mi><mo>\u2061</mo><mspace width=\"0.17em\"/><mn>26</mn>"),
+        std::pair("\\exp(x)", "<mi>exp</mi><mo>\u2061</mo><mo stretchy=\"false\">(</mo>"),
         std::pair("\\max_j x_j", "<msub><mi>max</mi><mi>j</mi></msub>"),
         std::pair("f'(x)", "<mi>f</mi><mo>′</mo><mo stretchy=\"false\">(</mo>"),
         std::pair("|x|", "<mo stretchy=\"false\">|</mo>"),
@@ -135,7 +136,8 @@ TEST_CASE("prose becomes HTML, and HTML in it stays text") {
         "<ul>\n<li>a goes on</li>\n<li>b</li>\n</ul>\n<ol>\n<li>c</li>\n</ol>\n");
   CHECK(html_of("| a | b |\n|---|---|\n| 1 | 2 |") ==
         "<table class=\"scrolls\">\n<tr><th>a</th><th>b</th></tr>\n<tr><td>1</td><td>2</td></tr>\n</table>\n");
-  CHECK(html_of("so $x$.") == "<p>so <math><mrow><mi>x</mi></mrow></math>.</p>\n");
+  CHECK(html_of("so $x$.") == "<p>so <span class=\"nobreak\"><math><mrow><mi>x</mi></mrow></math>.</span></p>\n");
+  CHECK(html_of("$x$ and") == "<p><math><mrow><mi>x</mi></mrow></math> and</p>\n");
   CHECK(html_of("<script>alert(1)</script> & ]]>") == "<p>&lt;script&gt;alert(1)&lt;/script&gt; &amp; ]]&gt;</p>\n");
   CHECK(html_of("[a](docs/b.html)") == "<p><a href=\"docs/b.html\">a</a></p>\n");
   CHECK_THAT(html_of("[a](javascript:alert)"), !Contains("href"));
@@ -161,7 +163,7 @@ TEST_CASE("a source is cut into prose and code") {
   const auto cells = source_cells("a.cpp", three_cells);
   REQUIRE(cells.size() == 3);
   CHECK(cells[0].prose == "# A lesson\nAbout *nothing*.\n");
-  CHECK(cells[0].code == "#include <iostream>\n\nint main() {\n  Lesson lesson(\"page.html\");\n");
+  CHECK(cells[0].code.empty());  // what only makes it a program
   CHECK_FALSE(cells[0].marked);
   CHECK(cells[1].prose == "## First\n");
   CHECK(cells[1].code == "std::cout << 1;\n");
@@ -208,7 +210,7 @@ TEST_CASE("what is printed stands under the code of its cell, and is still print
   std::size_t before = 0;
   for (const char* const what :
        {"<title>A lesson</title>", "1 of 2 claims hold", "<h1 id=\"part-1\">A lesson</h1>", "<em>nothing</em>",
-        "#include &lt;iostream&gt;", "<h2 id=\"part-2\">First</h2>", "std::cout &lt;&lt; 1;", "from cout from printf",
+        "<h2 id=\"part-2\">First</h2>", "std::cout &lt;&lt; 1;", "from cout from printf",
         "<h2 id=\"part-3\">Second</h2>", "<pre class=\"printed scrolls\">&lt;b&gt;&amp;\n", "<figure class=\"scrolls\"",
         "A caption", "<pre class=\"printed scrolls\">after\n", "<p class=\"claim failed\" role=\"alert\">it fails</p>",
         "How this is checked: 1 claim holds", "<p class=\"claim\">it &lt;holds&gt;</p>"}) {
@@ -348,6 +350,32 @@ TEST_CASE("questions and what checks are not in the shown code, what varies is")
   CHECK(cells[0].checks == "e.claim(\"it holds\",\n        k > 0);\ne.figure(heatmap(w));\n");
 }
 
+TEST_CASE("what draws, and what makes the source a program, is not in the shown code") {
+  const auto cells = source_cells("a.cpp", R"(/// a
+#include <x>
+using namespace fit;
+int f() { return 1; }
+int main(int argc, char** argv) {
+  hidden();
+  /// b
+  e.cell();
+  plot::Curve curve{"loss"};
+  auto look = o(
+      plot::Options());
+  for (const auto& p : plot::all()) {
+    use(p);
+  }
+  plot::print_heatmap(std::cout, w,
+                      plot::Options().title("a"));
+)");
+  REQUIRE(cells.size() == 2);
+  CHECK(cells[0].code == "int f() { return 1; }\n");
+  CHECK(cells[1].code ==
+        "for (const auto& p : plot::all()) {\n  use(p);\n}\nplot::print_heatmap(std::cout, w,\n                    "
+        "plot::Options().title(\"a\"));\n");
+  CHECK(cells[1].checks == "plot::Curve curve{\"loss\"};\nauto look = o(\n    plot::Options());\n");
+}
+
 TEST_CASE("a statement that checks ends behind its last bracket, whatever is quoted in it") {
   const auto cells = source_cells("a.cpp", R"(/// a
   l.cell();
@@ -412,6 +440,7 @@ TEST_CASE("cases keep their own output, and their claims count") {
   lesson.cell(first_line);
   std::vector<double> seen;
   lesson.vary("d_k", {1, 0.5}, [&](double d_k) {
+    lesson.claim("it is whole", d_k == 1);
     seen.push_back(d_k);
     std::cout << "d_k is " << d_k << '\n';
     lesson.claim("it is positive", d_k > 0);
@@ -420,11 +449,13 @@ TEST_CASE("cases keep their own output, and their claims count") {
   std::cout << "behind\n";
   lesson.write();
   CHECK(seen == std::vector<double>{1, 0.5});
-  CHECK(lesson.claims() == 2);
+  CHECK(lesson.claims() == 2);  // one each, although there are two cases
+  CHECK(lesson.failed() == 1);
+  CHECK_THAT(terminal.out.str(), Contains("-- d_k: 0.5\n") && Contains("-- order: sorted\n"));
   const std::string html = test::get(folder.file("page.html"));
   std::size_t before = 0;
   for (const char* const what :
-       {"2 of 2 claims hold", "max=\"1\"", "data-value=\"1\"", "d_k is 1\n", "it is positive", "data-value=\"0.5\"",
+       {"1 of 2 claims hold", "max=\"1\"", "data-value=\"1\"", "d_k is 1\n", "it is positive", "data-value=\"0.5\"",
         "d_k is 0.5\n", "data-value=\"sorted\"", "case 0", "data-value=\"shuffled\"", "case 1", "behind"}) {
     const std::size_t at = html.find(what, before);
     INFO(what);

@@ -100,7 +100,74 @@ TEST_CASE("the diverging colours are white at 0 and as far to both sides") {
 TEST_CASE("the text in a cell is dark on light colours and light on dark ones") {
   const std::string svg = plot::heatmap(weights(), {}).svg();
   CHECK(count(svg, "fill=\"#ffffff\" text-anchor=\"middle\">1.000<") == 1);  // on dark blue
-  CHECK(count(svg, "fill=\"#1f2328\" text-anchor=\"middle\">0.000<") == 2);  // on white
+  CHECK(count(svg, "fill=\"#000000\" text-anchor=\"middle\">0.000<") == 2);  // on white
+}
+
+TEST_CASE("a number can be read on every colour of every map: its ink has a contrast of 4.5 or more") {
+  const auto luminance = [](plot::Rgb c) {  // WCAG 2.1
+    const auto linear = [](double v) { return v <= 0.03928 ? v / 12.92 : std::pow((v + 0.055) / 1.055, 2.4); };
+    return 0.2126 * linear(c.r / 255.) + 0.7152 * linear(c.g / 255.) + 0.0722 * linear(c.b / 255.);
+  };
+  for (const plot::Colormap map : {plot::Colormap::viridis, plot::Colormap::blues, plot::Colormap::night,
+                                   plot::Colormap::rdbu, plot::Colormap::dusk})
+    for (const plot::Rgb cell : plot::palette(map)) {
+      const double a = luminance(cell), b = luminance(plot::ink_on(cell));
+      CHECK((std::max(a, b) + 0.05) / (std::min(a, b) + 0.05) >= 4.5);
+    }
+}
+
+TEST_CASE("the first colour is that of 0, unless a value is negative") {
+  const Tensor w = tensor({{0.5, 0.25}, {0.3, 0.7}});
+  CHECK(count(plot::heatmap(w).svg(), "colours from 0.0000 to 0.7000") == 1);
+  CHECK(count(plot::heatmap(w - 0.3).svg(), "colours from -0.0500 to 0.4000") == 1);
+  CHECK(count(plot::heatmap(w, plot::Options().vmin(0.2)).svg(), "colours from 0.2000 to 0.7000") == 1);
+  CHECK(count(plot::heatmap(full({2, 2}, 0.1), plot::Options().vmax(1)).svg(), "colours from 0.0000 to 1.0000") == 1);
+  CHECK(count(plot::heads(stack({w, w - 0.3})).svg(), "colours from -0.0500 to 0.7000") == 1);
+}
+
+TEST_CASE("a light figure turned dark is the figure that is drawn dark") {
+  const auto options = plot::Options().title("Title").x(words).xlabel("Key").ylabel("Query");
+  const auto dark = [](plot::Options o) { return o.theme(plot::Theme::dark); };
+  const auto masked = plot::Options(options).mask(tril(ones({3, 3}, boolean)));
+  const auto signed_map = plot::Options(options).colormap(plot::Colormap::rdbu);
+  for (const plot::Options& o : {options, masked, signed_map})
+    CHECK(plot::heatmap(weights(), o).dark().svg() == plot::heatmap(weights(), dark(o)).svg());
+  CHECK(plot::heatmap(rand({80, 80})).dark().width() == plot::heatmap(rand({80, 80})).width());
+  const plot::Figure image = plot::heatmap(broadcast_to(linspace(0, 1, 80), {80, 80}));
+  CHECK(image.dark().svg() == plot::heatmap(broadcast_to(linspace(0, 1, 80), {80, 80}), dark(plot::Options())).svg());
+  const std::vector<plot::Curve> curves{{"a", {1, 2}}, {"b", {2, 1}}};
+  CHECK(plot::lines(curves).dark().svg() == plot::lines(curves, plot::LineOptions().theme(plot::Theme::dark)).svg());
+  CHECK(plot::side_by_side({plot::lines(curves), plot::heatmap(weights(), options)}, "Both").dark().svg() ==
+        plot::side_by_side({plot::lines(curves, plot::LineOptions().theme(plot::Theme::dark)),
+                            plot::heatmap(weights(), dark(options))},
+                           "Both")
+            .svg());
+  const plot::Figure night = plot::heatmap(weights(), dark(options));
+  CHECK(night.dark().svg() == night.svg());
+}
+
+TEST_CASE("both axes of heads have names, and of every figure that is given some") {
+  CHECK(count(plot::heads(stack({weights(), weights()})).svg(), "class=\"axis\"") == 2);
+  CHECK_THAT(plot::heads(stack({weights(), weights()})).svg(), Contains(">Key<") && Contains(">Query<"));
+  CHECK_THAT(plot::heads(stack({weights(), weights()}), plot::Options().xlabel("Encoder")).svg(),
+             Contains(">Encoder<") && Contains(">Query<") && !Contains(">Key<"));
+  CHECK(count(plot::lines({{"", {1, 2}}}, plot::LineOptions().xlabel("Step").ylabel("Loss")).svg(), "class=\"axis\"") ==
+        2);
+  CHECK(count(plot::histogram(weights()).svg(), "class=\"axis\"") == 2);
+  CHECK(count(plot::token_lines(weights(), words).svg(), "class=\"axis\"") == 2);
+  const auto named = plot::Options().colorbar(false).xlabel("Key").ylabel("Query");
+  CHECK_THAT(terminal(weights(), named, plot::Colors::never), Contains("\n  down: Query, right: Key\n"));
+  CHECK_THAT(terminal(weights(), plot::Options(named).ylabel(""), plot::Colors::never), Contains("\n  right: Key\n"));
+}
+
+TEST_CASE("heads stand in as many columns as asked for") {
+  const Tensor four = stack({weights(), weights(), weights(), weights()});
+  const plot::Figure square = plot::heads(four), row = plot::heads(four, plot::Options().columns(4));
+  CHECK(row.width() > square.width());
+  CHECK(row.height() < 0.7 * square.height());
+  CHECK(count(row.svg(), "class=\"cell\"") == 36);
+  CHECK(plot::heads(four, plot::Options().columns(9)).svg() == row.svg());
+  CHECK_THROWS_WITH(plot::heads(four, plot::Options().columns(-1)), Contains("columns is -1"));
 }
 
 TEST_CASE("values are shown in small heat maps, or as asked") {
@@ -155,7 +222,7 @@ TEST_CASE("masked cells are hatched grey, and are not part of the scale") {
   const std::string svg = plot::heatmap(w, options).svg();
   for (const char* cell : {"0 → 1", "0 → 2", "1 → 2"}) CHECK(cell_color(svg, cell) == "#eceff2");
   CHECK(cell_color(svg, "1 → 1") == "#08306b");
-  CHECK(cell_color(svg, "1 → 0") == "#f7fbff");
+  CHECK(cell_color(plot::heatmap(w, plot::Options(options).vmin(0.25)).svg(), "1 → 0") == "#f7fbff");
   CHECK(count(svg, "<title>0 → 1: masked</title>") == 1);
   CHECK(count(svg, "class=\"hatch\"") == 1);
   CHECK(count(svg, ">7.000</text>") == 0);
@@ -334,6 +401,15 @@ TEST_CASE("figures side by side keep what they show, under one title") {
   CHECK(both.width() >= a.width() + b.width());
   CHECK(both.height() > a.height());
   for (const char* name : {">A<", ">B<", ">Both<"}) CHECK(count(both.svg(), name) == 1);
+  CHECK(count(both.svg(), "class=\"panel\"") == 2);
+  // Three of them are wider than a page: the third stands below.
+  const auto wide = plot::Options().x({"a long name", "b", "c"}).y({"a very long name of a row", "b", "c"});
+  const plot::Figure one = plot::heatmap(weights(), wide);
+  const std::size_t many = static_cast<std::size_t>(1000 / one.width()) + 1;
+  const plot::Figure rows = plot::side_by_side(std::vector<plot::Figure>(many, one));
+  CHECK(rows.width() <= 1000);
+  CHECK(rows.height() == Approx(2 * one.height()));
+  CHECK(count(rows.svg(), "class=\"panel\"") == static_cast<std::int64_t>(many));
   CHECK_THROWS_WITH(plot::side_by_side({}), Contains("[plot::side_by_side]"));
 }
 

@@ -52,12 +52,12 @@ const Palette& palette(Colormap map) {
 }
 
 bool is_light(Rgb c) {
-  // Relative luminance (WCAG 2.1); seaborn's threshold.
+  // Relative luminance L (WCAG 2.1). Black has contrast (L + 0.05) / 0.05, white 1.05 / (L + 0.05): equal at 0.179.
   const auto linear = [](std::uint8_t v) {
     const double s = v / 255.0;
     return s <= 0.03928 ? s / 12.92 : std::pow((s + 0.055) / 1.055, 2.4);
   };
-  return 0.2126 * linear(c.r) + 0.7152 * linear(c.g) + 0.0722 * linear(c.b) > 0.408;
+  return 0.2126 * linear(c.r) + 0.7152 * linear(c.g) + 0.0722 * linear(c.b) > 0.179;
 }
 
 }  // namespace fit::plot

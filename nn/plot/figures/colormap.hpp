@@ -11,6 +11,7 @@ namespace fit::plot {
 struct Rgb {
   std::uint8_t r, g, b;
   std::string hex() const;  // "#440154"
+  std::uint32_t number() const { return std::uint32_t{r} << 16 | std::uint32_t{g} << 8 | b; }
 };
 
 constexpr Rgb rgb(std::uint32_t hex) {
@@ -30,8 +31,12 @@ inline Colormap in_dark(Colormap map) {
 
 inline bool diverges(Colormap map) { return map == Colormap::rdbu || map == Colormap::dusk; }
 
-// Whether dark text reads better than white text on this colour.
+// Whether black text has more contrast to this colour than white text. The contrast is then 4.58 or more (WCAG 2.1).
 bool is_light(Rgb c);
+
+// The ink of a number on a cell of this colour: black or white. The script of pages has the same
+// (page/shared/colors.js).
+inline Rgb ink_on(Rgb cell) { return is_light(cell) ? rgb(0x000000) : rgb(0xffffff); }
 
 // Whether text for this stream may have colours.
 bool has_colors(const std::ostream& out, Colors colors = Colors::automatic);

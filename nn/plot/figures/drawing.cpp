@@ -1,7 +1,9 @@
 #include "plot/figures/drawing.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <map>
 
 #include "fit/base/error.hpp"
 #include "tensor/check.hpp"
@@ -36,8 +38,57 @@ const Look& look_of(Theme theme) {
 
 const Rgb& series_color(const Look& look, std::size_t i) { return look.series[i % look.series.size()]; }
 
+const std::vector<std::pair<Rgb, Rgb>>& dark_colors() {
+  static const std::vector<std::pair<Rgb, Rgb>> all = [] {
+    std::vector<std::pair<Rgb, Rgb>> pairs;
+    const auto add = [&](const auto& light, const auto& dark) {
+      for (std::size_t i = 0; i < light.size(); ++i) pairs.emplace_back(light[i], dark[i]);
+    };
+    for (const Colormap map : {weights_map, Colormap::rdbu}) add(palette(map), palette(in_dark(map)));
+    const auto inks = [](const Look& look) {
+      return std::array{look.ink, look.soft_ink, look.grid, look.not_finite, look.stroke, look.masked, look.hatch};
+    };
+    const Look &light = look_of(Theme::light), &dark = look_of(Theme::dark);
+    add(inks(light), inks(dark));
+    add(light.series, dark.series);
+    return pairs;
+  }();
+  return all;
+}
+
+namespace {
+
+// Turns the elements of a light figure dark.
+struct Darken {
+  std::map<std::uint32_t, Rgb> dark;
+
+  Darken() {
+    for (const auto& [from, to] : dark_colors()) dark[from.number()] = to;
+  }
+  void turn(Rgb& color) const {
+    if (const auto found = dark.find(color.number()); found != dark.end()) color = found->second;
+  }
+  void operator()(Text& t) const {
+    const std::string name = t.style.name;
+    if (name == "on-cell turns") t.style.fill = ink_on(t.style.fill), t.style.name = "on-cell";  // the other ink
+    if (name.rfind("on-cell", 0) != 0) turn(t.style.fill);
+  }
+  void operator()(Box& b) const { turn(b.fill); }
+  void operator()(Line& l) const { turn(l.stroke); }
+  void operator()(Path& p) const { turn(p.stroke); }
+  void operator()(Dot& d) const { turn(d.fill); }
+  void operator()(Image& i) const {
+    for (Rgb& color : i.colors) turn(color);
+  }
+  void operator()(GroupBegin&) const {}
+  void operator()(GroupEnd&) const {}
+  void operator()(Description&) const {}
+};
+
+}  // namespace
+
 void Drawing::figure(double x, double y, const Figure& f, Theme around) {
-  add(GroupBegin{x, y});
+  add(GroupBegin{x, y, false, f.width(), f.height()});
   if (f.theme() != around) add(Box{0, 0, f.width(), f.height(), look_of(f.theme()).ground});
   shapes_.insert(shapes_.end(), f.drawing().shapes().begin(), f.drawing().shapes().end());
   add(GroupEnd{});
@@ -45,6 +96,17 @@ void Drawing::figure(double x, double y, const Figure& f, Theme around) {
 
 Figure::Figure(double width, double height, Theme theme, Drawing drawing)
     : width_(width), height_(height), theme_(theme), drawing_(std::make_shared<Drawing>(std::move(drawing))) {}
+
+Figure Figure::dark() const {
+  if (theme_ == Theme::dark) return *this;
+  const Darken darken;
+  Drawing drawing;
+  for (Shape shape : drawing_->shapes()) {
+    std::visit(darken, shape);
+    std::visit([&](auto& each) { drawing.add(std::move(each)); }, shape);
+  }
+  return {width_, height_, Theme::dark, std::move(drawing)};
+}
 
 std::string Figure::svg() const { return svg_of(*drawing_, width_, height_, look_of(theme_).ground); }
 
@@ -67,19 +129,30 @@ Figure side_by_side(const std::vector<Figure>& figures, const std::string& title
   const Theme theme = figures.front().theme();
   const std::string shown = shorten(printable(title), longest_title);
   const double top = title.empty() ? 0 : 30;
-  double width = 0, height = 0;
-  for (const Figure& f : figures) width += f.width(), height = std::max(height, f.height());
+  constexpr double most_width = 1000;
+  struct Place {
+    std::size_t row;
+    double x;
+  };
+  std::vector<Place> places;
+  std::vector<double> widths(1, 0), heights(1, 0);  // of the rows
+  for (const Figure& f : figures) {
+    if (widths.back() > 0 && widths.back() + f.width() > most_width) widths.push_back(0), heights.push_back(0);
+    places.push_back({widths.size() - 1, widths.back()});
+    widths.back() += f.width();
+    heights.back() = std::max(heights.back(), f.height());
+  }
   const double title_w = title_width(shown, title_size + 2) + 2 * padding;
-  double x = std::max(0.0, (title_w - width) / 2);
-  width = std::max(width, title_w);
+  const double width = std::max(*std::max_element(widths.begin(), widths.end()), title_w);
   Drawing drawing;
   if (!title.empty())
-    drawing.text(width / 2, padding + title_size, shown, {title_size + 2, Anchor::middle, look_of(theme).ink, true});
-  for (const Figure& f : figures) {
-    drawing.figure(x, top, f, theme);
-    x += f.width();
-  }
-  return {width, top + height, theme, std::move(drawing)};
+    drawing.text(width / 2, padding + title_size, shown,
+                 {title_size + 2, Anchor::middle, look_of(theme).ink, true, 0, "title"});
+  std::vector<double> tops(1, top);
+  for (const double h : heights) tops.push_back(tops.back() + h);
+  for (std::size_t i = 0; i < figures.size(); ++i)
+    drawing.figure((width - widths[places[i].row]) / 2 + places[i].x, tops[places[i].row], figures[i], theme);
+  return {width, tops.back(), theme, std::move(drawing)};
 }
 
 }  // namespace fit::plot

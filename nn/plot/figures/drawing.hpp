@@ -23,6 +23,9 @@ struct Look {
 const Look& look_of(Theme theme);
 const Rgb& series_color(const Look& look, std::size_t i);
 
+// Each colour of a light figure, with the one at its place in a dark figure. The script of pages has the same list.
+const std::vector<std::pair<Rgb, Rgb>>& dark_colors();
+
 // ---- the elements of a figure, drawn from back to front
 // ----------------------------------------------------------------
 
@@ -81,10 +84,12 @@ struct Image {
   std::vector<Rgb> colors;
   bool smooth;
 };
-// Translates the elements up to the end of the group. Optionally keeps edges sharp.
+// Translates the elements up to the end of the group. Optionally keeps edges sharp. A panel is a figure within a
+// figure: its size lets the page of a lesson place it anew (page/lesson/figures.js).
 struct GroupBegin {
   double dx = 0, dy = 0;
   bool crisp = false;
+  double panel_width = 0, panel_height = 0;
 };
 struct GroupEnd {};
 struct Description {

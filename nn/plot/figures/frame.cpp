@@ -62,10 +62,10 @@ void Frame::begin() {
     drawing.text(at_x(t.value), bottom() + 8 + tick_size * 0.8, t.label, {tick_size, Anchor::middle, look().soft_ink});
   }
   double note_y = height_ - padding - static_cast<double>(notes.size()) * note_step;
-  if (!xlabel.empty()) drawing.text(middle, note_y, xlabel, {label_size, Anchor::middle, look().ink});
+  if (!xlabel.empty()) drawing.text(middle, note_y, xlabel, {label_size, Anchor::middle, look().ink, false, 0, "axis"});
   if (!ylabel.empty())
     drawing.text(padding + label_size * 0.8, top_ + field_height / 2, ylabel,
-                 {label_size, Anchor::middle, look().ink, false, -90});
+                 {label_size, Anchor::middle, look().ink, false, -90, "axis"});
   for (const std::string& s : notes)
     drawing.text(middle, note_y += note_step, s, {tick_size, Anchor::middle, look().soft_ink});
 }

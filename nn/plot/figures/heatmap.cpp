@@ -117,7 +117,7 @@ struct Panel {
   void draw_value(Drawing& drawing, std::int64_t r, std::int64_t c, double left, double top, double gap) const {
     if (matrix.is_masked(r, c) && matrix.at(r, c) == 0) return;
     drawing.text(left + (cell.w - gap) / 2, top + (cell.h - gap) / 2 + tick_size * 0.36, matrix.text(r, c),
-                 {tick_size, Anchor::middle, is_light(color(r, c)) ? rgb(0x1f2328) : rgb(0xffffff), false, 0,
+                 {tick_size, Anchor::middle, ink_on(color(r, c)), false, 0,
                   matrix.is_masked(r, c)   ? ""
                   : turns(matrix.at(r, c)) ? "on-cell turns"
                                            : "on-cell"});
@@ -204,7 +204,9 @@ struct ColorBar {
 
   ColorBar(const Scale& s, const Look& l, double h, const std::string& name)
       : scale(s), look(l), height(h), label(shorten(printable(name), longest_label)) {
-    ticks = round_ticks(s.low, s.high, std::clamp(static_cast<int>(h / 45), 2, 6));
+    // One tick alone gives no scale.
+    for (int count = std::clamp(static_cast<int>(h / 45), 2, 6); ticks.size() < 2; ++count)
+      ticks = round_ticks(s.low, s.high, count);
   }
   double ticks_width() const {
     double widest = 0;
@@ -261,7 +263,8 @@ Figure grid(const char* op, const std::vector<Matrix>& matrices, std::int64_t al
   const auto y = labels_of(op, "row", options.y(), all_rows, first.row_block);
   const Scale scale = scale_of(matrices, options);
   const auto count = static_cast<std::int64_t>(matrices.size());
-  const std::int64_t columns = grid_columns(count), rows = (count + columns - 1) / columns;
+  const std::int64_t columns = options.columns() > 0 ? std::min(options.columns(), count) : grid_columns(count);
+  const std::int64_t rows = (count + columns - 1) / columns;
   const bool values = wants_values(first, options) && (count == 1 || options.annotate().value_or(false));
   const Cells cell = cell_size(first, values, count == 1 && !options.x().empty(),
                                count == 1 ? 440 : std::max(150.0, 720.0 / static_cast<double>(columns)));
@@ -301,7 +304,7 @@ Figure grid(const char* op, const std::vector<Matrix>& matrices, std::int64_t al
   }
   const auto label = [&](double at_x, double at_y, const std::string& s, double angle) {
     if (!s.empty())
-      drawing.text(at_x, at_y, shorten(s, longest_title), {label_size, Anchor::middle, look.ink, false, angle});
+      drawing.text(at_x, at_y, shorten(s, longest_title), {label_size, Anchor::middle, look.ink, false, angle, "axis"});
   };
   label(left + cells_w / 2, height - note_height - padding, options.xlabel(), 0);
   label(padding + label_size * 0.8, top + cells_h / 2, options.ylabel(), -90);
@@ -334,8 +337,10 @@ Figure heads(const Tensor& weights, const Options& options) {
     matrices.push_back(matrix_of(op, shown[h], most_drawn, own ? Tensor(mask[h]) : shared ? Tensor(mask[0]) : mask));
     matrices.back().whole = false;
   }
+  if (options.columns() < 0) check::fail(op, "columns is ", options.columns(), ": it must not be negative");
   Options shared = options;
-  if (!shared.vmin() && !diverges(shared.colormap().value_or(weights_map))) shared.vmin(0);
+  if (shared.xlabel().empty()) shared.xlabel("Key");
+  if (shared.ylabel().empty()) shared.ylabel("Query");
   return grid(op, matrices, shown.size(1), shown.size(2), shared, true);
 }
 

@@ -102,6 +102,7 @@ Scale scale_of(const std::vector<Matrix>& matrices, const Options& options) {
       if (const double v = m.values[i]; std::isfinite(v) && (m.masked.empty() || !m.masked[i]))
         low = std::min(low, v), high = std::max(high, v);
   if (low > high) low = 0, high = 1;
+  const bool constant = high - low <= 1e-6 * std::max(std::abs(low), std::abs(high));
   const Colormap given = options.colormap().value_or(weights_map);
   const Colormap map = options.theme() == Theme::dark ? in_dark(given) : given;
   if (diverges(map)) {
@@ -110,6 +111,8 @@ Scale scale_of(const std::vector<Matrix>& matrices, const Options& options) {
     if (options.vmax()) high = std::abs(*options.vmax());
     low = -high;
   }
+  // The smallest of several weights is not nothing: the first colour is that of 0.
+  if (low > 0 && (!constant || options.vmax())) low = 0;
   low = options.vmin().value_or(low);
   high = options.vmax().value_or(high);
   // A constant matrix takes the middle of the scale, regardless of rounding.

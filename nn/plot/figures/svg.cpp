@@ -57,6 +57,9 @@ class Writer {
   }
   void operator()(const GroupBegin& g) {
     out_ += "<g";
+    if (g.panel_width > 0)
+      out_ += attribute("class", std::string("panel")) + attribute("data-width", g.panel_width) +
+              attribute("data-height", g.panel_height);
     if (g.dx != 0 || g.dy != 0) out_ += attribute("transform", "translate(" + point(g.dx, g.dy) + ')');
     if (g.crisp) out_ += " shape-rendering=\"crispEdges\"";
     out_ += ">\n";

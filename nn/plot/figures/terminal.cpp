@@ -122,8 +122,7 @@ void print_heatmap(std::ostream& out, const Tensor& matrix, const Options& optio
       const std::string text = values && !m.is_masked(r, c) ? m.text(r, c) : "";
       if (colored) {
         const Rgb color = m.is_masked(r, c) ? masked : scale.color(m.at(r, c));
-        out << background(color) << foreground(is_light(color) ? Rgb{0, 0, 0} : Rgb{255, 255, 255})
-            << centered(text, cell);
+        out << background(color) << foreground(ink_on(color)) << centered(text, cell);
       } else {
         const std::string ground(static_cast<std::size_t>(values ? 2 : cell), shade(scale, m, r, c));
         out << ground << (values ? right_aligned(text, cell - 3) + ' ' : "");
@@ -132,6 +131,11 @@ void print_heatmap(std::ostream& out, const Tensor& matrix, const Options& optio
     out << (colored ? plain : "") << '\n';
   }
   print_column_labels(out, x, margin, cell);
+  const std::string down = printable(options.ylabel()), right = printable(options.xlabel());
+  if (!down.empty() || !right.empty())
+    out << spaces(margin) << (down.empty() ? "" : "down: " + shorten(down, longest_label))
+        << (down.empty() || right.empty() ? "" : ", ")
+        << (right.empty() ? "" : "right: " + shorten(right, longest_label)) << '\n';
   if (!options.colorbar()) return;
   out << spaces(margin) << fixed(scale.low, 3) << ' ';
   if (colored) {

@@ -113,8 +113,8 @@ Figure token_lines(const Tensor& weights, const TokenLinesOptions& options) {
                  (H > 1 ? ", head " + std::to_string(l.head + 1) : "");
     drawing.add(std::move(line));
   }
-  drawing.text(left - gap, top - 10, query_label, {label_size, Anchor::end, look.ink, true});
-  drawing.text(right + gap, top - 10, key_label, {label_size, Anchor::start, look.ink, true});
+  drawing.text(left - gap, top - 10, query_label, {label_size, Anchor::end, look.ink, true, 0, "axis"});
+  drawing.text(right + gap, top - 10, key_label, {label_size, Anchor::start, look.ink, true, 0, "axis"});
   for (std::int64_t i = 0; i < Sq; ++i)
     drawing.text(left - gap, y_of(i, Sq) + label_size * 0.36, queries[i],
                  {label_size, Anchor::end, broken[i] ? look.stroke : look.ink});

@@ -7,7 +7,9 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <map>
 #include <sstream>
+#include <utility>
 
 #include "common/rollback.hpp"
 #include "fit/base/error.hpp"
@@ -113,6 +115,8 @@ struct Lesson::State {
   std::vector<plot::LessonCell> cells;
   std::size_t running = 0;
   bool varies = false;  // in vary()
+  // In vary(), whether the claims of its cases so far hold in all of them: each counts once.
+  std::map<std::string, bool> in_cases;
   std::int64_t claims = 0, failed = 0;
   int exceptions = std::uncaught_exceptions();
   std::unique_ptr<plot::OutputCapture> capture;
@@ -195,12 +199,20 @@ void Lesson::heads(const AttentionRecording& recording) {
 }
 
 bool Lesson::claim(const std::string& what, bool holds) {
-  state_->add(holds ? Kind::holds : Kind::fails, what);
-  ++state_->claims;
-  if (!holds) ++state_->failed;
+  State& s = *state_;
+  s.add(holds ? Kind::holds : Kind::fails, what);
+  bool before = true;  // without the claim
+  if (!s.varies) {
+    ++s.claims;
+  } else {
+    const auto [at, is_new] = s.in_cases.emplace(what, true);
+    if (is_new) ++s.claims;
+    before = std::exchange(at->second, at->second && holds);
+  }
+  if (before && !holds) ++s.failed;
   const bool colors = plot::has_colors(std::cout);
   const std::string mark = holds ? "  [ok]     " : "  [FAILED] ";
-  state_->capture->print((colors ? (holds ? "\x1b[32m" : "\x1b[31m") + mark + "\x1b[0m" : mark) + what + '\n');
+  s.capture->print((colors ? (holds ? "\x1b[32m" : "\x1b[31m") + mark + "\x1b[0m" : mark) + what + '\n');
   return holds;
 }
 
@@ -208,7 +220,8 @@ void Lesson::ask(const std::string& question, const std::string& answer) {
   std::vector<plot::Heading> none;
   const std::string html = "<div class=\"question\"><div class=\"prose\">" + plot::prose_html(question, none) +
                            "</div><form><input type=\"text\" aria-label=\"Your guess\" placeholder=\"Your guess\"> "
-                           "<button disabled>Show the answer</button></form><div class=\"answer prose\" hidden>" +
+                           "<button disabled>Show the answer</button></form><div class=\"answer prose\" "
+                           "role=\"status\" tabindex=\"-1\" hidden>" +
                            plot::prose_html(answer, none) + "</div></div>\n";
   state_->add(Kind::question, html);
 }
@@ -221,9 +234,11 @@ void Lesson::vary(const std::string& name, const std::vector<std::string>& cases
   s.add(Kind::vary, name);
   const std::size_t at = s.cells[s.running].outputs.size() - 1, cell = s.running;
   s.varies = true;
+  s.in_cases.clear();
   const Rollback after_error([&s] { s.varies = false; });
   for (std::size_t i = 0; i < cases.size(); ++i) {
     s.cells[cell].outputs[at].cases.push_back({cases[i], {}});
+    s.capture->print("-- " + name + ": " + cases[i] + '\n');
     f(i);
     s.collect();
   }

@@ -159,7 +159,12 @@ class Formula {
     if (const auto found = spaces.find(name); found != spaces.end()) return "<mspace width=\"" + found->second + "\"/>";
     if (const auto found = large.find(name); found != large.end())
       return found->second.empty() ? element("mi", name) : sign(found->second);
-    if (std::strstr(functions, (' ' + name + ' ').c_str())) return element("mi", name) + sign("\u2061");
+    if (std::strstr(functions, (' ' + name + ' ').c_str())) {
+      // "ln 26": a space, unless brackets follow.
+      skip_spaces();
+      const bool bracket = at_ >= text_.size() || std::strchr("({[\\", text_[at_]);
+      return element("mi", name) + sign("\u2061") + (bracket ? "" : "<mspace width=\"0.17em\"/>");
+    }
     if (name == "frac") {
       const std::string over = argument();
       return element("mfrac", over + argument());

@@ -1,9 +1,8 @@
 #include "plot/lesson/page.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
-#include <functional>
-#include <iomanip>
 #include <map>
 #include <sstream>
 
@@ -161,15 +160,25 @@ std::string contents_html(const std::vector<Heading>& headings) {
 
 std::string summary_html(const std::vector<LessonCell>& cells) {
   std::size_t held = 0, failed = 0, errors = 0;
-  const std::function<void(const std::vector<CellOutput>&)> count = [&](const std::vector<CellOutput>& outputs) {
-    for (const CellOutput& o : outputs) {
-      held += o.kind == Kind::holds;
-      failed += o.kind == Kind::fails;
-      errors += o.kind == Kind::error;
-      for (const auto& one : o.cases) count(one.second);
-    }
+  const auto count = [&](const CellOutput& o) {
+    held += o.kind == Kind::holds;
+    failed += o.kind == Kind::fails;
+    errors += o.kind == Kind::error;
   };
-  for (const LessonCell& cell : cells) count(cell.outputs);
+  for (const LessonCell& cell : cells)
+    for (const CellOutput& output : cell.outputs) {
+      count(output);
+      std::map<std::string, const CellOutput*> claims;  // of all cases: each counts once, and fails if it fails in one
+      for (const auto& [value, outputs] : output.cases)
+        for (const CellOutput& o : outputs) {
+          const bool is_claim = o.kind == Kind::holds || o.kind == Kind::fails;
+          if (!is_claim)
+            count(o);
+          else if (const auto [at, is_new] = claims.emplace(o.content, &o); !is_new && o.kind == Kind::fails)
+            at->second = &o;
+        }
+      for (const auto& [what, claim] : claims) count(*claim);
+    }
   std::string text =
       held + failed == 0 ? "" : std::to_string(held) + " of " + std::to_string(held + failed) + " claims hold";
   if (errors > 0) text += std::string(text.empty() ? "" : "; ") + "it ended with an error";
@@ -189,13 +198,15 @@ std::string terminal_html(const std::string& text) {
 std::string product_html(const Tensor& a, const Tensor& b, const Tensor& c) {
   const auto table = [](const char* name, const Tensor& m) {
     const Tensor values = m.to(float64);
+    // As many digits for all numbers as one of them needs, at most four: the points stand below each other.
+    int digits = 0;
+    for (const double v : values.to_vector<double>())
+      while (digits < 4 && std::abs(v - std::stod(fixed(v, digits))) > 0.5e-4) ++digits;
     std::string html = std::string("<table class=\"matrix\" data-of=\"") + name + "\">";
     for (std::int64_t i = 0; i < m.size(0); ++i) {
       html += "<tr>";
       for (std::int64_t j = 0; j < m.size(1); ++j) {
-        std::ostringstream cell;
-        cell << std::setprecision(4) << values[{i, j}].item();
-        html += "<td>" + cell.str() + "</td>";
+        html += "<td>" + fixed(values[{i, j}].item(), digits) + "</td>";
       }
       html += "</tr>";
     }

@@ -1,6 +1,7 @@
 #include "plot/lesson/prose.hpp"
 
 #include <cctype>
+#include <cstring>
 #include <sstream>
 
 #include "plot/figures/text.hpp"
@@ -62,10 +63,15 @@ std::string inline_html(const std::string& s) {
       part = "<em>" + inline_html(inside) + "</em>";
     else
       take_link(s, at, part);
-    if (at == before)
+    if (at == before) {
       plain += s[at++];
-    else
-      flush(), html += part;
+      continue;
+    }
+    flush();
+    // A formula and the comma behind it stay on one line.
+    if (begins_with(part, "<math") && at < s.size() && std::strchr(".,;:!?)", s[at]))
+      part = "<span class=\"nobreak\">" + part + s[at++] + "</span>";
+    html += part;
   }
   flush();
   return html;

@@ -45,14 +45,6 @@ std::string tidy(std::vector<std::string> lines) {
   return text;
 }
 
-// Whether a statement that begins like this checks or draws.
-bool begins_check(const std::string& line, const std::string& next) {
-  static const std::regex check(
-      R"((const auto \w+ =\s*plot::\w*Options\(.*|(return )?\w+\.(claim|at_least|at_most|figure|picture|heads|page|ask|product)\(.*))");
-  const bool goes_on = !line.empty() && line.back() == '=';
-  return std::regex_match(after_spaces(line) + (goes_on ? after_spaces(next) : ""), check);
-}
-
 // The brackets that a line opens, minus those that it closes. Brackets in texts and comments do not count.
 int open_brackets(const std::string& line) {
   int open = 0;
@@ -79,6 +71,34 @@ bool begins_call(const std::string& line, const std::string& functions) {
   return std::regex_match(after_spaces(line), std::regex(R"(\w+\.()" + functions + R"()\(.*)"));
 }
 
+struct Statement {
+  std::string text;
+  std::size_t end;  // the line behind its last one
+};
+
+// The statement that begins in line `first`: up to a line that ends with ';' outside of brackets, or opens a block.
+Statement statement_at(const std::vector<std::string>& code, std::size_t first) {
+  Statement s{"", first};
+  for (int open = 0; s.end < code.size();) {
+    const std::string& line = code[s.end++];
+    s.text += after_spaces(line) + ' ';
+    open += open_brackets(line);
+    const std::size_t last = line.find_last_not_of(" \t");
+    if (last == std::string::npos || line[last] == '{' || line[last] == '}' || (open <= 0 && line[last] == ';')) break;
+  }
+  return s;
+}
+
+// Whether a statement checks or draws: it calls such a function of the lesson, or names plot::. What prints in the
+// terminal is shown.
+bool checks_or_draws(const std::string& statement) {
+  if (begins_call(statement, "claim|at_least|at_most|figure|picture|heads|page|ask|product") ||
+      (begins_with(statement, "return ") && checks_or_draws(statement.substr(7))))
+    return true;
+  const bool opens_block = statement[statement.find_last_not_of(' ')] == '{';
+  return !opens_block && !begins_with(statement, "plot::print_") && statement.find("plot::") != std::string::npos;
+}
+
 // Moves the statements that check or draw from `code` to the result. Questions are left out: they hold the answers.
 // The body of vary() stays in the code, without its claims.
 std::vector<std::string> take_checks(std::vector<std::string>& code) {
@@ -86,11 +106,15 @@ std::vector<std::string> take_checks(std::vector<std::string>& code) {
   int in_vary = 0;         // open brackets
   std::size_t margin = 0;  // of the call of vary()
   for (std::size_t i = 0; i < code.size(); ++i) {
-    const bool stays = in_vary > 0 && !begins_call(code[i], "claim");
-    if (stays || begins_call(code[i], "vary") || !begins_check(code[i], i + 1 < code.size() ? code[i + 1] : "")) {
+    if (in_vary > 0 ? !begins_call(code[i], "claim") : begins_call(code[i], "vary")) {
       if (in_vary == 0) margin = indentation(code[i]);
-      if (in_vary > 0 || begins_call(code[i], "vary")) in_vary += open_brackets(code[i]);
+      in_vary += open_brackets(code[i]);
       rest.push_back(code[i]);
+      continue;
+    }
+    if (const Statement statement = statement_at(code, i); in_vary == 0 && !checks_or_draws(statement.text)) {
+      for (; i < statement.end; ++i) rest.push_back(code[i]);
+      --i;
       continue;
     }
     auto& to = begins_call(code[i], "ask") ? questions : checks;
@@ -105,6 +129,9 @@ std::vector<std::string> take_checks(std::vector<std::string>& code) {
   code = std::move(rest);
   return checks;
 }
+
+// Whether a line only makes the source a program.
+bool is_preamble(const std::string& line) { return begins_with(line, "#include") || begins_with(line, "using "); }
 
 }  // namespace
 
@@ -143,8 +170,8 @@ std::vector<SourceCell> source_cells(const std::string& name, const std::string&
       inner_prose = 0;
     } else if (!after_spaces(line).empty()) {
       demand_mark();
-      shown = shown && after_spaces(line) != not_shown;
-      code.push_back(shown ? line : "");
+      shown = shown && after_spaces(line) != not_shown && !begins_with(line, "int main(");
+      code.push_back(shown && !is_preamble(line) ? line : "");
     } else if (!code.empty()) {
       code.emplace_back();
     }

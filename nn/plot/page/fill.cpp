@@ -1,4 +1,3 @@
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "plot/figures/drawing.hpp"
@@ -31,17 +30,8 @@ std::string script_json(const nlohmann::json& json) {
 std::string shared_script() {
   const auto quoted = [](Rgb c) { return '"' + c.hex() + '"'; };
   std::string weights, pairs;  // "#f7fbff", …   and   ["#f7fbff", "#0d1420"], …
-  const auto add = [&](const auto& light, const auto& dark) {
-    for (std::size_t i = 0; i < light.size(); ++i) pairs += '[' + quoted(light[i]) + ',' + quoted(dark[i]) + "],";
-  };
   for (const Rgb c : palette(weights_map)) weights += quoted(c) + ',';
-  for (const Colormap map : {weights_map, Colormap::rdbu}) add(palette(map), palette(in_dark(map)));
-  const auto inks = [](const Look& look) {
-    return std::array{look.ink, look.soft_ink, look.grid, look.not_finite, look.stroke, look.masked, look.hatch};
-  };
-  const Look &light = look_of(Theme::light), &dark = look_of(Theme::dark);
-  add(inks(light), inks(dark));
-  add(light.series, dark.series);
+  for (const auto& [light, dark] : dark_colors()) pairs += '[' + quoted(light) + ',' + quoted(dark) + "],";
   return "const LIGHT_WEIGHTS = [" + weights + "];\nconst DARK_COLORS = new Map([" + pairs + "]);\n" + shared_js;
 }
 

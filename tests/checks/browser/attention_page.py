@@ -122,6 +122,32 @@ def slider(page):
         check(f"step {step} shows its own weights", abs(value - exact) <= largest / 510 + 0.0005, value, exact)
 
 
+def inside(page, expression):
+    """The value of an expression among the names of the page's script."""
+    script = page.js("document.querySelector('script[type=module]').textContent")
+    return page.js(f"(() => {{ {script}\nreturn {expression}; }})()")
+
+
+def contrast(a, b):
+    """Of two colours "#rrggbb", as WCAG 2.1 defines it."""
+    def luminance(color):
+        parts = [int(color[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+        return sum(f * (v / 12.92 if v <= 0.03928 else ((v + 0.055) / 1.055) ** 2.4) for f, v in zip((0.2126, 0.7152, 0.0722), parts))
+    high, low = sorted((luminance(a), luminance(b)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def inks(page):
+    """The script's ink is the one that stands out more, on all colours of weights and differences, light and dark."""
+    pairs = inside(page, "[...new Set([...LIGHT_WEIGHTS, ...DARK_WEIGHTS, ...[...DARK_COLORS].flat()])].map(c => [c, inkOn(c)])")
+    check("numbers on cells have a contrast of 4.5 or more", len(pairs) > 900 and all(contrast(*pair) >= 4.5 for pair in pairs),
+          len(pairs), min(contrast(*pair) for pair in pairs))
+    check("of a text of letters, every letter is named at 9 pixels a token", inside(page, "[9, 10, 12].map(p => [stride(p, labelSize(['a', 'W', 'm'], p) * 1.12), labelSize(['a'], p) <= p])") == [[1, True]] * 3)
+    check("layers that are counted are counted from 1", inside(page, "[layerNames(['h.0.attn', 'h.1.attn']), layerNames(['a.0.x', 'b.0.x']), layerNames(['h.1.attn', 'h.2.attn'])]") ==
+          [["layer 1", "layer 2"], ["a.0.x", "b.0.x"], ["h.1.attn", "h.2.attn"]])
+    check("their ink is black or white", {ink for _, ink in pairs} == {"#000000", "#ffffff"})
+
+
 def keyboard(page):
     selected = "document.querySelector('.head[aria-selected=\"true\"]').getAttribute('aria-label')"
     choose(page, 0, 0)
@@ -180,6 +206,8 @@ def lines(page):
     choose(page, 0, 1)
     page.js("document.querySelector('.heads-view .as-lines').click()")
     page.settle()
+    check("the headings of the lines are not cut", page.js("""(() => { const c = document.querySelector('.heads-view .picture'), r = c.width / c.clientWidth;
+      const row = c.getContext('2d').getImageData(0, 0, 3 * r, 18 * r).data; return row.every(v => v === 0); })()"""))
     box = page.js("(() => { const b = document.querySelector('.heads-view .marks').getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; })()")
     page.move(box[0] + 30, box[1] + box[3] / 2)
     check("a query's lines can be shown", (tip(page) or "").startswith("query “on”"), tip(page))
@@ -196,6 +224,7 @@ def exports(page, folder):
         check(f"{view}: the SVG is well formed", is_svg(svg))
         text = svg.read_text()
         check(f"{view}: it names the layer and the tokens", "head " in text and "encoder.self_attn" in text and "mat" in text)
+        check(f"{view}: it names both axes", ">Query<" in text.replace("← ", "") and ">Key<" in text.replace(" →", ""))
         png = download(page, "save-png", folder / "saved", "png")
         check(f"{view}: the PNG decodes", is_png(png))
     page.js("document.querySelector('.heads-view .as-matrix').click()")
@@ -251,6 +280,7 @@ def large(open_page, folder):
     shown = """(() => { const list = document.querySelector('.heads-view .list').getBoundingClientRect();
       const head = document.querySelector('.head[aria-selected="true"]').getBoundingClientRect();
       return head.top >= list.top - 1 && head.bottom <= list.bottom + 1; })()"""
+    choose(page, 0, 0)
     for key, to in (("p", "last"), ("n", "first")):
         page.key(key)
         check(f"the list scrolls to the {to} head", page.js(shown))
@@ -285,6 +315,8 @@ def scale(page):
 def over_time(open_page):
     """What a head does, and since when."""
     page = open_page("model")
+    first = page.js("document.querySelector('.head[aria-selected=\"true\"] .value').textContent")
+    check("a page opens on a head that tells something", first.startswith("previous token 0.9"), first)
     choose(page, 0, 0)
     said = page.js("document.querySelector('.head[data-layer=\"0\"][data-head=\"0\"] .value').textContent")
     check("a thumbnail says what its head does", said.startswith("previous token 0.9"), said)
@@ -312,23 +344,18 @@ def own_numbers(page):
     """Every head has its own curves, numbers and roles: those that C++ wrote into the page."""
     data = json.loads(page.js("document.querySelector('script.data').textContent"))
     written = {(entry["layer"], entry["frame"]): entry["measures"] for entry in data["entries"]}
-    script = page.js("document.querySelector('script[type=module]').textContent")
-
-    def inside(expression):
-        return page.js(f"(() => {{ {script}\nreturn {expression}; }})()")
-
-    measures = inside("MEASURES.map(m => [m.name, m.role ?? null, m.threshold ?? null])")
-    names = [name for name, _, _ in measures]
-    roles = {i: (role, least) for i, (_, role, least) in enumerate(measures) if role}
-    check("five measures name a head", [role for role, _ in roles.values()] == ["self", "previous token", "first token", "duplicate", "induction"] and
+    roles_written = {(entry["layer"], entry["frame"]): entry["roles"] for entry in data["entries"]}
+    names = inside(page, "MEASURES.map(m => m.name)")
+    roles = {i: (name, least) for i, (name, least) in enumerate(inside(page, "ROLES.map(r => [r.name, r.threshold])"))}
+    check("five roles name a head", [role for role, _ in roles.values()] == ["self", "previous token", "first token", "duplicate", "induction"] and
           all(0.3 < least < 0.7 for _, least in roles.values()), roles)
     for i, (role, least) in roles.items():
         for j in roles:
-            given = [0] * len(names)
-            given[i], given[j] = 0.95, max(given[j], roles[j][1] + 0.01)
-            said = inside(f"roleOf({json.dumps([0.95 if k == i else v for k, v in enumerate(given)])})")
+            given = [None] * len(roles)
+            given[i], given[j] = 0.95, max(given[j] or 0, roles[j][1] + 0.01)
+            said = inside(page, f"roleOf({json.dumps([0.95 if k == i else v for k, v in enumerate(given)])})")
             check(f"of {role} and {roles[j][0]} the larger one names the head", said == f"{role} 0.95", said)
-        said = inside(f"[{least}, {least - 0.01}].map(v => roleOf({json.dumps([0] * len(names))}.with({i}, v)))")
+        said = inside(page, f"[{least}, {least - 0.01}].map(v => roleOf({json.dumps([0] * len(roles))}.with({i}, v)))")
         check(f"{role} begins at its threshold", said == [f"{role} {least:.2f}", ""], said)
     for layer, head in ((1, 2), (2, 5)):
         choose(page, layer, head)
@@ -347,7 +374,7 @@ def own_numbers(page):
     said = page.js("[...document.querySelectorAll('.head')].map(h => [Number(h.dataset.layer), Number(h.dataset.head), h.querySelector('.value').textContent])")
     expected = []
     for layer, head, _ in said:
-        passed = [(written[layer, 4][head][i], role) for i, (role, least) in roles.items() if written[layer, 4][head][i] >= least]
+        passed = [(roles_written[layer, 4][head][i], role) for i, (role, least) in roles.items() if (roles_written[layer, 4][head][i] or 0) >= least]
         expected.append([layer, head, "%s %.2f" % max(passed)[::-1] if passed else ""])
     check("a head is named by a measure above its threshold, and by no other", said == expected and any(e[2] for e in expected) and
           not all(e[2] for e in expected), [s for s, e in zip(said, expected) if s != e])
@@ -366,7 +393,7 @@ def sorted_names(page):
     page.settle()
 
 
-def printed(open_page):
+def printed(open_page, folder):
     page = open_page("training", dark=True)
     page.js("document.querySelector('.heads-view .list').scrollTop = 0")
     page.call("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
@@ -382,6 +409,10 @@ def printed(open_page):
             const r = canvas.width / canvas.clientWidth;
             return new Set(new Uint32Array(canvas.getContext('2d').getImageData((b.left - c.left) * r, (b.top - c.top) * r, b.width * r, b.height * r).data.buffer)).size > 2; }); })()"""))
     page.close()
+    for name in ("training", "model"):
+        page = open_page(name, dark=True)
+        browser.check_paper(page, f"{name} on paper", folder / f"{name}.pdf")
+        page.close()
 
 
 def many_lines(page, folder):
@@ -453,6 +484,7 @@ def test(b, program, folder):
         })()"""))
     check("controls have names for screen readers", page.js("""[...document.querySelectorAll('button, select, input, [role=application], [role=listbox]')]
           .every(e => e.getAttribute('aria-label') || e.textContent.trim() || e.labels?.length)"""))
+    inks(page)
     hovering(page)
     slider(page)
     keyboard(page)
@@ -465,7 +497,7 @@ def test(b, program, folder):
     over_time(open_page)
     hostile(open_page, folder)
     large(open_page, folder)
-    printed(open_page)
+    printed(open_page, folder)
     touched(open_page)
     remembered(b, folder)
     for kind in ("training", "model"):

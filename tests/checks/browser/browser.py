@@ -170,6 +170,75 @@ class Browser:
                 self.events.append(answer)
 
 
+class Sheet:
+    """A printed page as pixels, from the bytes of a PPM file."""
+
+    def __init__(self, data):
+        kind, width, height, most = data[:60].split()[:4]
+        if kind != b"P6" or most != b"255":
+            raise RuntimeError("this is no PPM file of bytes")
+        self.width, self.height = int(width), int(height)
+        self.pixels = data[-3 * self.width * self.height:]
+
+    def at(self, x, y):
+        i = 3 * (int(y) * self.width + int(x))
+        return tuple(self.pixels[i:i + 3])
+
+    def find(self, color):
+        """Where pixels of this colour are, as (x, y) in the order of reading."""
+        color, at, found = bytes(color), -1, []
+        while True:
+            at = self.pixels.find(color, at + 1)
+            if at < 0:
+                return found
+            if at % 3 == 0:
+                found.append((at // 3 % self.width, at // 3 // self.width))
+
+
+# Marks two corners of what is printed, and remembers what the canvas shows when it is: [x, y, colour] of points.
+ON_PAPER = """(() => {
+  const stage = document.querySelector('.heads-view .stage'), mark = (x, y) => {
+    const m = document.createElement('div');
+    m.style.cssText = `position:absolute;left:${x}px;top:${y}px;width:6px;height:6px;background:#ff00ff;print-color-adjust:exact`;
+    stage.append(m);
+  };
+  window.addEventListener('beforeprint', () => {
+    const d = stage.dataset, c = stage.querySelector('.picture'), r = c.width / c.clientWidth, context = c.getContext('2d');
+    const [left, top, w, h] = ['left', 'top', 'cellWidth', 'cellHeight'].map(name => Number(d[name]));
+    const rows = Math.round((c.clientHeight - top - 8) / h);
+    mark(0, 0), mark(left + 3 * w, top + rows * h + 1);
+    stage.style.paddingBottom = '10px';
+    window.onPaper = { across: left + 3 * w, down: top + rows * h + 1, points: [] };
+    for (let q = 0; q < rows; ++q) for (let k = 0; k < 4; ++k) {
+      const x = left + (k + 0.12) * w, y = top + (q + 0.12) * h;
+      onPaper.points.push([x, y, [...context.getImageData(x * r, y * r, 1, 1).data.slice(0, 3)]]);
+    }
+  });
+})()"""
+
+
+def check_paper(page, what, path):
+    """The matrix of heads on a real PDF has the colours that the page draws."""
+    page.js(ON_PAPER)
+    sheets = page.paper(path)
+    if sheets is None:
+        return
+    drawn = page.js("window.onPaper")
+    marked = [(sheet, sheet.find((255, 0, 255))) for sheet in sheets]
+    marked = [(sheet, found) for sheet, found in marked if found]
+    check(f"{what}: the picture is on one sheet", len(marked) == 1 and len(marked[0][1]) > 8, [len(f) for _, f in marked])
+    if len(marked) != 1:
+        return
+    sheet, found = marked[0]
+    x0, y0 = found[0]
+    below = [(x, y) for x, y in found if y > y0 + 40]
+    x1, y1 = min(x for x, _ in below), min(y for _, y in below)
+    colors = [(tuple(color), sheet.at(x0 + (x1 - x0) * x / drawn["across"], y0 + (y1 - y0) * y / drawn["down"])) for x, y, color in drawn["points"]]
+    check(f"{what}: its cells have several colours", len({color for color, _ in colors}) > 3, colors)
+    wrong = [pair for pair in colors if max(abs(a - b) for a, b in zip(*pair)) > 14]
+    check(f"{what}: and are printed in them", not wrong, len(wrong), len(colors), wrong[:4])
+
+
 class Page:
     """A page that is opened from the disk. What it asks for and complains of is kept; it may ask for the files that
     lie beside it and are named `beside`. Unless it remembers, it knows nothing of the pages
@@ -270,6 +339,19 @@ class Page:
         picture = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, optimizeForSpeed=True,
                             clip={"x": 0, "y": 0, "width": width, "height": height, "scale": 1})["data"]
         path.write_bytes(base64.b64decode(picture))
+
+    def paper(self, path):
+        """Prints the page to PATH as PDF, and reads it as pdftoppm (poppler-utils) draws it, at 144 dots an inch: a list of
+        Sheet. None without that program."""
+        path = pathlib.Path(path)
+        data = self.call("Page.printToPDF", printBackground=False, preferCSSPageSize=True)["data"]
+        path.write_bytes(base64.b64decode(data))
+        if not shutil.which("pdftoppm"):
+            print("skipped: pdftoppm is missing; apt-get install poppler-utils")
+            return None
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(["pdftoppm", "-r", "144", path, pathlib.Path(folder) / "sheet"], check=True)
+            return [Sheet(file.read_bytes()) for file in sorted(pathlib.Path(folder).glob("*.ppm"))]
 
     def problems(self):
         """Errors of the console and of the browser, dialogs, and requests for anything but the page itself."""

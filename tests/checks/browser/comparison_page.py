@@ -44,10 +44,12 @@ def pairs(page, truth):
     check("the largest difference is in the changed row", said is not None and (said[1], said[2], said[4]) == (words[key], more, less) and
           abs(float(said[3]) - abs(difference)) < 0.004, note, truth)
     check("the similarity is the weight that they share", abs(float(shown[3][:5]) - truth["shared"]) < 0.003, shown[3], truth)
-    colors = page.js("""(() => { const c = document.getElementById('difference'), r = c.width / c.clientWidth, side = (c.clientWidth - 72) / 6;
-      return [...Array(6).keys()].map(k => [...c.getContext('2d').getImageData((72 + (k + 0.5) * side) * r, (26 + 5.5 * side) * r, 1, 1).data]); })()""")
+    colors = page.js("""(() => { const c = document.getElementById('difference'), r = c.width / c.clientWidth, d = c.dataset, [left, top, side] = [d.left, d.top, d.side].map(Number);
+      return [...Array(6).keys()].map(k => [...c.getContext('2d').getImageData((left + (k + 0.12) * side) * r, (top + 5.12 * side) * r, 1, 1).data]); })()""")
     strength = [(r - b) * alpha * (1 if difference > 0 else -1) for r, _, b, alpha in colors]
     check("and drawn in the colour of the run that has more", max(range(6), key=strength.__getitem__) == key and strength[key] > 60 * 250, colors, truth)
+    scales = page.js("[...document.querySelectorAll('.run .scale')].map(s => s.value)")
+    check("equal weights have one colour in both runs", scales == ["one", "one"], scales)
     names = texts(page, ".run .head-name")
     check("both runs show the pair", "head 3 of 4" in names[0] and "head 1 of 4" in names[1], names)
     check("the title says which", "plain: h.0.attn, head 3 · with <dropout>: h.0.attn, head 1" in texts(page, "#difference-title")[0], texts(page, "#difference-title"))

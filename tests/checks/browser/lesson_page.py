@@ -9,6 +9,7 @@ import subprocess
 import time
 
 import browser
+from attention_page import contrast
 from browser import check
 
 RED = {False: "rgb(207, 34, 46)", True: "rgb(255, 123, 114)"}  # --bad of theme.css, light and dark
@@ -40,7 +41,7 @@ def texts(page, selector):
 def contents(page):
     check("six cells", page.js("document.querySelectorAll('section.cell').length") == 6)
     code = texts(page, ".cell > .code-box .code")
-    check("each has its code, but the one that only draws", len(code) == 5 and "#include <cstdio>" in code[0] and code[1].startswith("std::cout <<") and
+    check("each has its code, but the one that only draws", len(code) == 5 and code[0].startswith("// 4 rows") and not any("#include" in c or "plot::Options" in c.split("vary")[0].replace("plot::print_heatmap", "") for c in code) and code[1].startswith("std::cout <<") and
           code[3].rstrip().endswith("softmax(randn({3, 6, 6})));"), code)
     checks = texts(page, ".checks .code")
     check("what checks and draws is folded", len(checks) >= 4 and checks[0] == 'lesson.claim("one is one", 1 == 1);\n' and
@@ -56,7 +57,7 @@ def contents(page):
           page.js("getComputedStyle(document.querySelector('.printed span')).backgroundColor") == "rgb(255, 0, 0)", printed)
     check("a claim that holds", texts(page, ".checks .claim")[0] == "one is one")
     check("one that fails", texts(page, ".claim.failed") == ["one is two </p><script>alert(2)</script>"])
-    check("the sum of them", texts(page, "#summary") == ["4 of 5 claims hold"])
+    check("the sum of them", texts(page, "#summary") == ["2 of 3 claims hold"], texts(page, "#summary"))
     check("contents", texts(page, "nav a") == ["What it prints", "What it draws", "What fails", "Heads", "What answers"])
     check("no element came of any text", page.js("[...document.scripts].every(s => ['module', 'application/json', 'text/plain'].includes(s.type))"))
     check("the title", page.js("document.title") == "A lesson for the test")
@@ -77,7 +78,7 @@ def formulas_stand(page):
 
 
 def figures(page):
-    check("four figures, and one for each case", page.js("document.querySelectorAll('figure svg').length") == 7)
+    check("four figures, one for each case, and four more", page.js("document.querySelectorAll('figure svg').length") == 11)
     check("a caption", texts(page, "figcaption") == ["A caption & more"])
     for row, column in [(0, 1), (2, 3), (3, 4)]:
         said = hover(page, *middle(page, f"document.querySelectorAll('figure')[0].querySelectorAll('.cell')[{row * 5 + column}]"))
@@ -126,6 +127,9 @@ def answers(page):
     check("the answer is hidden", page.js("document.querySelector('.answer').hidden && document.querySelector('.question button').disabled"))
     page.js("""(() => { const guess = document.querySelector('.question input'); guess.value = '3'; guess.dispatchEvent(new Event('input')); })()""")
     page.js("document.querySelector('.question button').click()")
+    check("the guess stays beside the answer, which has the focus and is announced", texts(page, ".answer .guessed") == ["Your guess: 3"] and
+          page.js("document.activeElement.matches('.answer[role=status]') && document.querySelector('.question form').hidden"), texts(page, ".answer .guessed"))
+    page.js("document.querySelector('.guessed').remove()")
     check("until there is a guess", not page.js("document.querySelector('.answer').hidden") and
           texts(page, ".answer p") == ["Two, <b>always</b>."], texts(page, ".answer p"))
     code = page.js("[...document.querySelectorAll('section.cell')].at(-1).textContent")
@@ -134,6 +138,7 @@ def answers(page):
           "d_k is positive" not in texts(page, ".cell > .code-box .code")[-1])
     shown = "[...document.querySelectorAll('.case')].filter(c => !c.hidden).map(c => c.querySelector('.printed').textContent)"
     check("the slider shows one case", page.js(shown)[:1] == ["d_k is 1\n"], page.js(shown))
+    check("a slider has a mark for each case", page.js("[...document.querySelectorAll('.vary input')].map(i => i.list.options.length)") == [3, 2])
     check("cases may have names", texts(page, ".vary output")[1] == "first")
     page.js("""(() => { const s = document.querySelector('.vary input'); s.value = 2; s.dispatchEvent(new Event('input')); })()""")
     check("and then another", page.js(shown)[:1] == ["d_k is 16\n"] and texts(page, ".vary output")[0] == "16", page.js(shown))
@@ -200,8 +205,21 @@ def colors(b, folder):
           return numbers.length === 9 && cells.every((cell, i) => Math.abs(light(getComputedStyle(cell).fill) - light(getComputedStyle(numbers[i]).fill)) > 70); }})()"""))
         one[dark] = heads
         page.close()
+    inks(b, folder)
     check("large weights are dark on a light page, and light on a dark one", brightness(one[False][0]) < 80 < 200 < brightness(one[True][0]) and
           brightness(one[True][1]) < 40 < 240 < brightness(one[False][1]), one)
+
+
+def inks(b, folder):
+    """C++'s ink on all colours of all maps, light and dark."""
+    for dark in (False, True):
+        page = browser.Page(b, folder / "lesson.html", dark=dark)
+        pairs = page.js("""[...document.querySelectorAll('figure')].slice(7, 10).flatMap(f => { const cells = [...f.querySelectorAll('.cell')], numbers = [...f.querySelectorAll('.on-cell')];
+          const hex = (e) => '#' + getComputedStyle(e).fill.match(/\\d+/g).map(v => Number(v).toString(16).padStart(2, '0')).join('');
+          return cells.length === 255 && numbers.length === 255 ? cells.map((c, i) => [hex(c), hex(numbers[i])]) : []; })""")
+        check(f"{'dark' if dark else 'light'}: numbers on all colours have a contrast of 4.5 or more", len(pairs) == 3 * 255 and all(contrast(*p) >= 4.5 for p in pairs),
+              len(pairs), [p for p in pairs if contrast(*p) < 4.5][:3])
+        page.close()
 
 
 def brightness(color):
@@ -218,10 +236,59 @@ def printed(b, path):
     ink = page.js("getComputedStyle(document.querySelector('h1')).color")
     check("the ink of a printed lesson is dark", sum(int(v) for v in ink[4:-1].split(",")[:3]) < 300, ink)
     check("code is wrapped, not clipped", page.js("[...document.querySelectorAll('.code')].every(c => c.offsetHeight === 0 || c.scrollWidth <= c.clientWidth + 1)"))
-    check("nothing is folded", page.js("[...document.querySelectorAll('details')].every(d => d.open)"))
+    check("checks stay folded", page.js("[...document.querySelectorAll('details.checks')].every(d => !d.open)"))
     check("figures stay on the paper", page.js("[...document.querySelectorAll('figure svg')].every(s => s.getBoundingClientRect().right <= innerWidth + 1)"))
-    check("all cases and answers are printed", page.js("[...document.querySelectorAll('.case, .answer')].every(e => e.getBoundingClientRect().height > 0)"))
+    check("answers, and the case that is chosen, are printed", page.js("[...document.querySelectorAll('.answer')].every(e => e.getBoundingClientRect().height > 0) && [...document.querySelectorAll('.vary')].every(v => [...v.querySelectorAll('.case')].filter(e => e.getBoundingClientRect().height > 0).length === 1)"))
     page.close()
+    page = browser.Page(b, path, dark=True)
+    browser.check_paper(page, "heads in a lesson on paper", path.with_suffix(".pdf"))
+    page.close()
+
+
+# The grids of a figure: their axes, what their colour bar is called, the ends of their scale, and their cells.
+GRIDS = """[...document.querySelectorAll('figure svg')].map(svg => [...svg.querySelectorAll('desc')].map(desc => {
+  const part = desc.parentNode, [, low, high] = desc.textContent.match(/from (\\S+) to (\\S+)/), own = (s) => [...part.querySelectorAll(':scope > ' + s)];
+  return { axes: own('text.axis').map(t => t.textContent), bar: own('text').filter(t => t.getAttribute('transform')?.startsWith('rotate(-90') && !t.matches('.axis')).at(-1)?.textContent ?? '',
+    low: Number(low), high: Number(high), cells: own('rect.cell').map(c => c.dataset.says) }; }))"""
+
+
+def unhatched(cells):
+    """Whether the cells above the diagonal of a square map are all 0, and not masked: "row → column: value"."""
+    rows = list(dict.fromkeys(c.split(" → ")[0] for c in cells))
+    n = len(rows)
+    if n < 3 or n * n != len(cells):
+        return False
+    above = [cells[i * n + j].rsplit(": ", 1)[1] for i in range(n) for j in range(i + 1, n)]
+    return all(v in ("0", "0.000") for v in above)
+
+
+def pictures(page, what):
+    """One rule for all pictures of a lesson."""
+    figures = page.js(GRIDS)
+    grids = [grid for figure in figures for grid in figure]
+    check(f"{what}: both axes have names", all(len(grid["axes"]) == 2 for grid in grids), [g["axes"] for g in grids if len(g["axes"]) != 2])
+    check(f"{what}: curves have them, too", page.js("""[...document.querySelectorAll('figure svg')].filter(s => s.querySelector('.curve'))
+      .every(s => s.querySelectorAll('text.axis').length >= 2)"""))
+    check(f"{what}: no scale begins above 0", all(grid["low"] <= 0 for grid in grids), [(g["low"], g["high"]) for g in grids])
+    uneven = [[(g["bar"], g["low"], g["high"]) for g in figure] for figure in figures if len({g["bar"] for g in figure}) < len({(g["bar"], g["low"], g["high"]) for g in figure})]
+    check(f"{what}: maps of one thing side by side have one scale", not uneven, uneven)
+    check(f"{what}: what a causal mask hides is hatched", not any(unhatched(grid["cells"]) for grid in grids), [g["axes"] for g in grids if unhatched(g["cells"])])
+    text = page.js("document.querySelector('main').textContent.replace(/<script.*?<\\/script>/gs, '')")
+    zeroth = re.findall(r"\b(?:[Hh]ead|[Ll]ayer) 0\b", page.js("[...document.querySelectorAll('.prose, .printed, .claim, figure text, figcaption')].map(e => e.textContent).join('\\n')"))
+    check(f"{what}: heads and layers are counted from 1", not zeroth and len(text) > 500, zeroth)
+    code = "\n".join(texts(page, ".cell > .code-box .code"))
+    outside = re.sub(r"\w+\.vary\((?s:.*?)\n\}\);|\w+\.vary\(.*\n? *\[&\].*;", "", code)
+    check(f"{what}: visible code only computes", not re.search(r"#include|int main\(|plot::(?!print_)", outside), re.findall(r".*(?:#include|int main\(|plot::).*", outside))
+
+
+def fits(page, what, width):
+    """Figures fit the column of a wide page, and the panels of a comparison the one of a phone."""
+    wide = page.js("[...document.querySelectorAll('figure.scrolls')].map(f => [f.clientWidth, f.scrollWidth]).filter(([w, s]) => w && s > w + 1)")
+    if width == 1400:
+        check(f"{what}: figures fit their column", not wide, wide)
+    beside = page.js("""[...document.querySelectorAll('figure svg')].map(s => [s.parentNode.clientWidth, ...[...s.querySelectorAll(':scope > .panel')].map(p => p.getBoundingClientRect())
+      .map(r => r.left)]).filter(list => list[0] && list.length > 2).map(([w, ...lefts]) => Math.max(...lefts) - Math.min(...lefts) < w)""")
+    check(f"{what}: no panel begins beyond the edge", all(beside), beside)
 
 
 def reloads(b, folder):
@@ -307,6 +374,12 @@ def test(b, program, folder, *examples):
             what = f"{path.stem}, {name}"
             looks(page, dark, what)
             formulas(page, what)
+            fits(page, what, int(name.split("_")[0]))
+            if path != pages[0] and name == "1400_dark":
+                pictures(page, what)
+            if path.stem == "induction" and name == "1400_dark":
+                titles = page.js("[...document.querySelectorAll('figure svg text[font-weight]')].map(t => t.textContent)")
+                check("a loss that rises is called so", {"Rise of the loss without the head", "Rise of the loss with the head's mean"} <= set(titles) and "Loss without the head" not in titles, titles)
             if path == pages[0]:
                 check(f"{what}: a failed claim is red",
                       page.js("getComputedStyle(document.querySelector('.claim.failed')).color") == RED[dark])

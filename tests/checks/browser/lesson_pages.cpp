@@ -86,4 +86,8 @@ int main(int argc, char** argv) {
   });
   lesson.vary("case", {"first", "second"}, [&](std::size_t i) { std::cout << "case " << i << '\n'; });
   lesson.product(tensor({{1., 2.}, {3., -4.}}), tensor({{5., 6.}, {7., 8.}}));
+  for (const auto map : {plot::Colormap::viridis, plot::Colormap::blues, plot::Colormap::rdbu})
+    lesson.figure(plot::heatmap(linspace(0, 1, 255).reshape({15, 17}), plot::Options().colormap(map).annotate()));
+  const auto one = plot::Options().title("One").xlabel("Key").ylabel("Query");
+  lesson.figure(plot::side_by_side({plot::heatmap(values(), one), plot::heatmap(values(), one)}, "Two"));
 }

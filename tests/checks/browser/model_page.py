@@ -101,6 +101,7 @@ def shown_numbers(page, name, truth):
     for i, measure in enumerate(names):
         check(f"{name}: {measure} of {len(measures)} heads is head_scores'", distance([m[i] for m in measures], truth["scores"][i]) < 0.00051,
               [m[i] for m in measures], truth["scores"][i])
+    select_value(page, "how", "zero")
     switch(page, "0.1")
     moved = page.js("[...document.querySelectorAll('#parts [data-part^=\"1.\"]:not([data-part=\"1.mlp\"]) span:last-child')].map(s => s.textContent)")
     expected = [f"moved {v:.2f}" if v >= 0.005 else "" for v in truth["edits"][0]["moved"][1]]
@@ -225,14 +226,20 @@ def reading(page):
     check("typing changes the prediction", bars(page)[0][0] == "x", bars(page))
     check("and the heads", page.js("document.querySelector('.heads-view .stage').getAttribute('aria-label')").endswith("Arrow keys move from weight to weight. Escape lets go of it.") and
           "6 queries" in page.js("document.querySelector('.heads-view .stage').getAttribute('aria-label')"))
+    shown = "['#bars', '#tokens', '#parts', '.heads-view'].map(e => getComputedStyle(document.querySelector(e)).visibility)"
+    field = "document.getElementById('text').getBoundingClientRect().top"
+    before = page.js(field)
     page.js("(() => { const t = document.getElementById('text'); t.value = 'stuv!'; t.dispatchEvent(new Event('input')); })()")
-    page.wait("!document.getElementById('problem').hidden")
+    page.wait("document.getElementById('problem').textContent !== ''")
     check("an unknown letter is named", "“!”" in of(page, "#problem"), of(page, "#problem"))
-    page.js("(() => { const t = document.getElementById('text'); t.value = 'a'.repeat(40); t.dispatchEvent(new Event('input')); })()")
-    page.wait("document.getElementById('problem').textContent.includes('at most 40')")
-    check("a text that is too long is told", True)
+    check("what belongs to another text is not shown", page.js(shown) == ["hidden"] * 4, page.js(shown))
+    check("and the field stays where it is", page.js(field) == before, page.js(field), before)
+    type_text(page, "a" * 60 + "stuvw")
+    check("of a long text the model reads the end", of(page, "#problem") == "The model reads the last 40 of 66 tokens." and bars(page)[0][0] == "x", of(page, "#problem"), bars(page))
+    type_text(page, "STUVW")
+    check("a capital is read as its small letter", bars(page)[0][0] == "x", bars(page))
     type_text(page, "stuvw")
-    check("a good text ends the complaint", page.js("document.getElementById('problem').hidden"))
+    check("a good text ends the complaint", of(page, "#problem") == "" and page.js(shown) == ["visible"] * 4, of(page, "#problem"), page.js(shown))
 
 
 def sampling(page):
@@ -254,8 +261,12 @@ def sampling(page):
     check("sampling appends it", page.js("document.getElementById('text').value") == "stuvwx")
     page.js("document.getElementById('sample-many').click()")
     page.wait("document.getElementById('text').value.length === 26")
+    page.js("document.getElementById('sample-many').click()")
+    page.wait("document.getElementById('text').value.length === 46")
+    check("also beyond the context", "The model reads the last 40 of 47 tokens." == of(page, "#problem"), of(page, "#problem"))
     check("and twenty more", page.js("document.getElementById('text').value").startswith("stuvwxyz"), page.js("document.getElementById('text').value"))
     set_input(page, "top-k", 0)
+    type_text(page, "stuvw")
     before = bars(page)
     set_input(page, "temperature", 2)
     check("a higher temperature flattens", bars(page)[0][1] < before[0][1], bars(page), before)
@@ -268,6 +279,13 @@ def sampling(page):
 
 def switching(page):
     plain = bars(page)
+    check("a part that is off has its mean, unless another choice is made", page.js("document.getElementById('how').value") == "mean")
+    after(page, "document.querySelector('#parts th button').click()")
+    off = page.js("[...document.querySelectorAll('#parts [aria-checked=false]')].map(b => b.dataset.part)")
+    check("a button turns all heads of a layer", off and all(part.startswith("0.") and part != "0.mlp" for part in off), off)
+    after(page, "document.querySelector('#parts th button').click()")
+    check("and on again", page.js("document.querySelectorAll('#parts [aria-checked=false]').length") == 0)
+    select_value(page, "how", "zero")
     switch(page, "0.mlp")
     check("a switch changes the prediction", bars(page) != plain)
     check("the bars say what it was", page.js("document.querySelectorAll('#bars s').length") == len(bars(page)))
@@ -284,7 +302,7 @@ def switching(page):
     patched = bars(page)
     check("a part takes its value from the second text", patched != plain and patched != off)
     type_text(page, "tuv", "second")
-    check("texts of other lengths can't give it", page.js("document.querySelector('#how [value=other]').disabled") and page.js("document.getElementById('how').value") == "zero")
+    check("texts of other lengths can't give it", page.js("document.querySelector('#how [value=other]').disabled") and page.js("document.getElementById('how').value") == "mean")
     after(page, "document.getElementById('all-on').click()")
     check("all on again: as before", distance([v for _, v in bars(page)], [v for _, v in plain]) < 1e-9)
 
@@ -386,6 +404,10 @@ def test(b, program, folder):
     def open_page(name, **how):
         return browser.Page(b, folder / (name + ".html"), **how)
 
+    page = open_page("training", dark=True)
+    page.wait("document.documentElement.dataset.checked === 'true'")
+    browser.check_paper(page, "a model on paper", folder / "training.pdf")
+    page.close()
     for path in sorted(folder.glob("kind_*.html")):
         kind(open_page, folder, path.stem)
     wrong(open_page, folder)

@@ -26,7 +26,7 @@ def test(b, folder):
     if not (html / "index.html").exists():
         print("skipped: the site was not built")
         sys.exit(77)
-    for file in ("index", "md_docs_attention", "md_docs_gallery", "structfit_1_1plot_1_1Options", "namespacefit"):
+    for file in ("index", "md_docs_attention", "md_docs_gallery", "structfit_1_1plot_1_1Options", "namespacefit", "annotated", "files"):
         for page, dark, name in browser.looks(lambda **how: browser.Page(b, html / (file + ".html"), site=html, **how)):
             what = f"{file}, {name}"
             ground, ink = light(page, "body", "backgroundColor"), light(page, "body", "color")
@@ -34,11 +34,15 @@ def test(b, folder):
             browser.look(page, what, folder / f"{file}_{name}.png")
     page = browser.Page(b, html / "index.html", site=html)
     guides = page.js("[...document.querySelectorAll('#guides a')].map(a => a.textContent)")
+    check("lessons stand in the menu", guides[1:3] == ["Attention at work", "Understanding attention, one step at a time"], guides[:6])
+    guides = [guide for guide in guides if guide not in guides[1:3]]
     check("guides stand in the order of the README", guides[:4] == ["Overview", "A tour", "Training a transformer of your own", "Attention"], guides[:6])
     results = find(page, "fully masked")
     check("the search finds prose", any(address.startswith("md_docs_") for address, _ in results), results)
     results = find(page, "AttentionRecording")
     check("and names", any("AttentionRecording" in text for _, text in results), results)
+    results = find(page, "train on several cores")
+    check("and a page that has most of the words", any("threads" in address for address, _ in results[:5]), results)
     results = find(page, "nosuchword")
     check("and says if there is nothing", page.js("document.getElementById('found').textContent") == "Nothing found")
     page.close()
@@ -47,6 +51,19 @@ def test(b, folder):
         links = page.js("[...document.querySelectorAll('.contents a.live')].map(a => a.getAttribute('href'))")
         check(f"{file}: pictures of pages lead to live pages", links == [f"pages/{name}.html" for name in names], links)
         page.close()
+    page = browser.Page(b, html / "structfit_1_1AttentionOptions.html", width=1400, site=html)
+    columns = page.js("""[...document.querySelectorAll('.mdescRight')].map(d => { const t = d.closest('table').getBoundingClientRect(), r = d.getBoundingClientRect();
+      return [r.width / t.width, r.left - t.left]; })""")
+    check("descriptions of a class stand beside the types, in the wide column", len(columns) > 5 and all(width > 0.5 and left > 80 for width, left in columns), columns[:3])
+    page.close()
+    for dark in (False, True):
+        page = browser.Page(b, html / "md_docs_gallery.html", dark=dark, site=html)
+        shown = page.js("[...document.querySelectorAll('.contents img')].filter(i => i.getBoundingClientRect().width > 0).map(i => [i.getAttribute('src'), i.alt, i.naturalWidth > 0])")
+        check(f"{'dark' if dark else 'light'}: pictures have the page's theme, and words", len(shown) > 8 and all(("_dark." in src) == dark and alt and loaded for src, alt, loaded in shown), shown)
+        page.close()
+    page = browser.Page(b, html / "pages/lesson.html", site=html)
+    check("a live page leads back", page.js("document.querySelector('header a.back').getAttribute('href')") == "../index.html")
+    page.close()
     page = browser.Page(b, html / "md_docs_tour.html", width=390, site=html)
     check("a phone's menu is folded", page.js("getComputedStyle(document.getElementById('guides')).display") == "none")
     page.js("document.getElementById('menu').click()")

@@ -147,6 +147,19 @@ def printed(b, path, width):
     page.close()
 
 
+def alone(b, folder):
+    """A finished page has its heads also where no file lies beside it, and prints them."""
+    (folder / "alone").mkdir(exist_ok=True)
+    copy = folder / "alone/training.html"
+    copy.write_bytes((folder / "training.html").read_bytes())
+    page = browser.Page(b, copy)
+    inside = "document.querySelector('#heads iframe').contentDocument"
+    page.wait(f"{inside}?.documentElement?.dataset.ready === 'true'")
+    check("a copied page has its heads", page.js(f"{inside}.querySelectorAll('.head').length") > 0 and not page.js("document.getElementById('heads').hidden"))
+    check("and asks for no file", not page.problems(), page.problems())
+    page.close()
+
+
 def endings(page):
     """What the page says of a training that was stopped, and of one that says nothing any more."""
     page.js("showStatus({ ...shown, state: 'stopped', step: 12 })")
@@ -202,6 +215,7 @@ def test(b, program, folder):
     check("the page of a training that is done needs no numbers beside it", not page.problems() and drawn(page, "loss") == 22,
           page.problems(), drawn(page, "loss"))
     page.close()
+    alone(b, folder)
     check("the Trainer's page was written", training.process.wait(60) == 0)
     for width in (390, 800, 1400):
         printed(b, folder / "trained" / "training.html", width)

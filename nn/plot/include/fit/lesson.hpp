@@ -24,15 +24,17 @@
 ///       lesson.claim("the fractions sum to 1", std::abs(sum(p).item() - 1) < 1e-6);
 ///     }
 ///
-/// The page shows the source file from its first line to its last:
+/// The page shows the source file from its first line to its last, but for what only makes it a program: lines that
+/// begin with #include or using, and what follows "int main(" up to the next prose.
 ///   * Lines that begin with three slashes are prose, in a subset of Markdown: # headings, lists, tables, **strong**,
 ///     *emphasis*, `code`, links, and formulas in a subset of LaTeX as $…$ and $$…$$. In a formula, \name{weights}{A}
 ///     shows A. Pointing at it marks the name `weights` in the code, and the figures that are drawn from it.
 ///   * All lines between two pieces of prose are code. Prose at the left margin explains the definitions below it.
 ///     After prose in a function, call lesson.cell(): the page shows the output from there below that code.
 ///   * After a line "// not shown", code is left out up to the next prose.
-///   * Claims, figures and their options stand behind the line "How this is checked", not in the shown code. A call of
-///     vary() stays in the code with its figures. Questions and answers are in no code.
+///   * Claims, figures, and what else names plot:: stand behind the line "How this is checked", not in the shown code.
+///   A
+///     call of vary() stays in the code with its figures. Questions and answers are in no code.
 namespace fit {
 
 /// The options of Lesson.
@@ -65,7 +67,8 @@ class Lesson {
   void figure(const plot::Figure& figure, const std::string& caption = "", int line = __builtin_LINE());
   /// Adds the page of a recording (fit/attention_page.hpp).
   void heads(const AttentionRecording& recording);
-  /// Prints "[ok] what" or "[FAILED] what". A failed claim is red on the page. Returns `holds`.
+  /// Prints "[ok] what" or "[FAILED] what". A failed claim is red on the page. The same claim about several cases of a
+  /// vary() counts once, and holds if it holds in all of them. Returns `holds`.
   bool claim(const std::string& what, bool holds);
   /// Adds a question. The page hides the answer until the reader enters a guess. Both are prose (see above).
   void ask(const std::string& question, const std::string& answer);

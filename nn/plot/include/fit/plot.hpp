@@ -40,7 +40,8 @@ struct Options {
   FIT_OPTION(std::vector<std::string>, y);  ///< The names of the rows; 0, 1, … if empty.
   FIT_OPTION(std::string, xlabel);          ///< The name of the horizontal axis.
   FIT_OPTION(std::string, ylabel);          ///< The name of the vertical axis.
-  /// The value of the first colour; by default the min of the data. A diverging map is symmetric about 0.
+  /// The value of the first colour; by default 0, or the min of the data if that is negative. A diverging map is
+  /// symmetric about 0, and a constant matrix is in the middle of its scale.
   FIT_OPTION(std::optional<double>, vmin);
   FIT_OPTION(std::optional<double>, vmax);        ///< The value of the last colour; by default the max of the data.
   FIT_OPTION(std::optional<Colormap>, colormap);  ///< blues if not given; rdbu in a difference.
@@ -50,6 +51,7 @@ struct Options {
   FIT_OPTION(std::optional<bool>, annotate);  ///< Writes values into cells; by default up to 12 rows and columns.
   FIT_OPTION(bool, colorbar) = true;          ///< Whether there is a colour bar.
   FIT_OPTION(std::string, bar_label);         ///< The name of the colour bar.
+  FIT_OPTION(std::int64_t, columns) = 0;      ///< In heads(): the maps in a row. 0: the grid is nearly square.
   FIT_OPTION(Theme, theme) = Theme::light;    ///< The background.
 };
 
@@ -63,6 +65,8 @@ class Figure {
   double height() const { return height_; }
   Theme theme() const { return theme_; }
   const Drawing& drawing() const { return *drawing_; }
+  /// The same figure on a dark background, in the colours of Theme::dark. A dark figure stays as it is.
+  Figure dark() const;
   /// The SVG document.
   std::string svg() const;
   /// Writes a .svg file, and creates missing folders. Throws FileError, which names the path, also for another ending:
@@ -81,7 +85,7 @@ class Figure {
 Figure heatmap(const Tensor& matrix, const Options& options = {});
 
 /// A grid of heat maps with one scale and one colour bar, one map for each head of weights (H, Sq, Sk), or of the first
-/// batch element of (B, H, Sq, Sk). The default scale starts at 0.
+/// batch element of (B, H, Sq, Sk). The axes are "Key" and "Query" unless options name them.
 Figure heads(const Tensor& weights, const Options& options = {});
 /// The same with the same tokens along both axes.
 Figure heads(const Tensor& weights, const std::vector<std::string>& tokens, const std::string& title = "");
@@ -114,7 +118,8 @@ Figure token_lines(const Tensor& weights, const TokenLinesOptions& options = {})
 /// The same with the same tokens on both sides.
 Figure token_lines(const Tensor& weights, const std::vector<std::string>& tokens, const std::string& title = "");
 
-/// Several figures in a row with one title, in the theme of the first figure.
+/// Several figures with one title, in the theme of the first figure. They stand in rows of at most 1000 pixels; on the
+/// page of a lesson, in rows as wide as the page.
 Figure side_by_side(const std::vector<Figure>& figures, const std::string& title = "");
 
 /// A curve through (x[i], y[i]); x is 0, 1, … if empty. A value that is not finite interrupts it.
@@ -141,7 +146,7 @@ Figure lines(const std::vector<Curve>& curves, const LineOptions& options = {});
 /// The options of histogram().
 struct HistogramOptions {
   FIT_OPTION(std::string, title);                 ///< The title above the bars.
-  FIT_OPTION(std::string, xlabel);                ///< The name of the axis of values.
+  FIT_OPTION(std::string, xlabel) = "Value";      ///< The name of the axis of values.
   FIT_OPTION(std::string, ylabel) = "Count";      ///< The name of the axis of counts.
   FIT_OPTION(std::optional<std::int64_t>, bins);  ///< Chosen by the data if not given, at most 100.
   FIT_OPTION(std::optional<double>, low);         ///< Smaller values are not counted, and a note says so.
@@ -183,7 +188,8 @@ Figure positional(std::int64_t d_model, std::int64_t T, Theme theme = Theme::lig
 enum class Colors { automatic, never, always };
 
 /// Prints a matrix in the terminal, in 24-bit colours or in the shades " .:-=+*#%@"; masked cells are "/". More than 32
-/// rows or columns are averaged to 32, or to fewer if the terminal is narrow. Labels are those of heatmap().
+/// rows or columns are averaged to 32, or to fewer if the terminal is narrow. Labels are those of heatmap(); a line
+/// below names the axes.
 void print_heatmap(std::ostream& out, const Tensor& matrix, const Options& options = {},
                    Colors colors = Colors::automatic);
 

@@ -43,6 +43,7 @@ class ComparedCurves {
       const d = run.map(([step, v], k) => `${k ? "L" : "M"}${this.x(step).toFixed(1)} ${y(v).toFixed(1)}`).join("");
       parts.push(svgElement("path", { d, stroke: `var(${COLORS[i]})` }));
     });
+    parts.push(svgElement("text", { class: "axis", x: 52 + this.width, y: 240, "text-anchor": "end" }, "Step"));
     this.cursor = svgElement("line", { class: "cursor", y1: 8, y2: 204, visibility: "hidden" });
     this.svg.replaceChildren(...parts, this.cursor);
     this.point(this.at);

@@ -27,34 +27,46 @@ function matched(heads) {
 
 const lastHeads = async ({ source }) =>
   (await Promise.all(source.layers.map((_, layer) => source.headsOf(layer, source.frames.length - 1))))
-    .flatMap((heads, layer) => heads.map((head, index) => ({ head, layer, index, name: `${source.layers[layer]}, head ${index + 1}` })));
+    .flatMap((heads, layer) => heads.map((head, index) => ({ head, layer, index, name: `${layerNames(source.layers)[layer]}, head ${index + 1}` })));
 
-// b minus a: a cell is red where the second run has more weight, blue where the first has. The strongest is the largest.
+// The colour of a difference: that of the run that has more, the stronger the larger it is, from that of the panel.
+function differenceColor(v, most) {
+  const style = getComputedStyle(document.documentElement), of = (name) => rgbOf(style.getPropertyValue(name).trim());
+  const strength = Math.min(1, Math.abs(v) / Math.max(Math.abs(most), 1e-3)), from = of("--panel"), to = of(v > 0 ? "--accent" : "--link");
+  return "#" + from.map((c, i) => Math.round(c + (to[i] - c) * strength).toString(16).padStart(2, "0")).join("");
+}
+
+// From what the second run has more, on top, to what the first has more.
+function drawDifferenceBar(painter, x, top, height, most) {
+  const largest = Math.max(Math.abs(most), 1e-3);
+  for (let i = 0; i < 64; ++i) painter.rect(x, top + (i * height) / 64, 11, height / 64 + 0.5, differenceColor(largest * (1 - i / 31.5), largest));
+  for (const [at, v] of [[0, largest], [0.5, 0], [1, largest]]) painter.text(x + 15, top + at * height, v === 0 ? "0" : v.toFixed(2), { size: 10.5 });
+  data.names.forEach((name, i) => painter.text(x + 15, top + (i ? 14 : height - 14), `more in ${label(name, 14)}`, { size: 10.5 }));
+}
+
+// b minus a: a cell has the colour of the run that has more weight there. The strongest is the largest.
 function drawDifference({ a, b, shared }) {
   const { rows, cols, queries, keys } = a.head, canvas = byId("difference");
-  const gutter = 72, side = Math.max(3, Math.min(40, (canvas.parentElement.clientWidth - gutter - 8) / cols));
-  const painter = sized(canvas, gutter + cols * side, 26 + rows * side), { context } = painter;
+  const gutter = 72 + AXIS, over = 26 + AXIS, bar = 150, side = Math.max(3, Math.min(44, (canvas.parentElement.clientWidth - gutter - bar) / cols));
+  const painter = sized(canvas, gutter + cols * side + bar, over + Math.max(rows * side, 90) + 8), gap = side > 8 ? 1 : 0;
   let most = 0, at = [0, 0];
   const difference = (q, k) => b.head.value(q, k) - a.head.value(q, k);
   for (let q = 0; q < rows; ++q) for (let k = 0; k < cols; ++k) if (Math.abs(difference(q, k)) > Math.abs(most)) (most = difference(q, k)), (at = [q, k]);
-  const style = getComputedStyle(document.documentElement);
   for (let q = 0; q < rows; ++q)
     for (let k = 0; k < cols; ++k) {
-      const v = difference(q, k), hidden = a.head.reason(q, k);
-      const place = [gutter + k * side, 26 + q * side, side - (side > 8 ? 1 : 0), side - (side > 8 ? 1 : 0)];
-      context.globalAlpha = hidden ? 1 : Math.abs(v) / Math.max(Math.abs(most), 1e-3);
-      context.fillStyle = hidden ? theme.hidden : style.getPropertyValue(v > 0 ? "--accent" : "--link").trim();
-      context.fillRect(...place);
+      const v = difference(q, k), hidden = a.head.reason(q, k), color = hidden ? theme.hidden : differenceColor(v, most);
+      const place = [gutter + k * side, over + q * side, side - gap, side - gap];
+      painter.rect(...place, color);
       if (hidden) painter.hatch(...place, hidden, theme.hatch);
+      else if (side >= 34) painter.text(place[0] + side / 2, place[1] + side / 2, v.toFixed(2).replace("-", "−"), { anchor: "middle", color: inkOn(color) });
     }
-  context.globalAlpha = 1;
-  context.fillStyle = theme.soft;
-  context.font = "11px sans-serif";
+  painter.text(gutter, 7, "Key →", { color: theme.ink, bold: true });
+  painter.text(7, over, "← Query", { color: theme.ink, bold: true, turn: -90, anchor: "end" });
   const every = Math.ceil(14 / side), across = Math.ceil(34 / side);
-  context.textAlign = "right";
-  for (let q = 0; q < rows; q += every) context.fillText(label(queries[q], 7), gutter - 6, 26 + (q + 0.5) * side + 4);
-  context.textAlign = "center";
-  for (let k = 0; k < cols; k += across) context.fillText(label(keys[k], 5), gutter + (k + 0.5) * side, 18);
+  for (let q = 0; q < rows; q += every) painter.text(gutter - 6, over + (q + 0.5) * side, label(queries[q], 7), { anchor: "end" });
+  for (let k = 0; k < cols; k += across) painter.text(gutter + (k + 0.5) * side, over - 10, label(keys[k], 5), { anchor: "middle" });
+  drawDifferenceBar(painter, gutter + cols * side + 14, over, Math.max(rows * side, 90) - gap, most);
+  Object.assign(canvas.dataset, { left: gutter, top: over, side });
   canvas.dataset.most = most;
   const [more, less] = most > 0 ? [1, 0] : [0, 1], where = `${quoted(queries[at[0]])} → ${quoted(keys[at[1]])}`;
   byId("difference-title").textContent = `${data.names[0]}: ${a.name} · ${data.names[1]}: ${b.name} · similarity ${shared.toFixed(3)}`;
@@ -76,7 +88,7 @@ document.addEventListener("DOMContentLoaded", async () => {
   byId("charts").append(...charts.map(({ box }) => box));
   charts.forEach((chart) => chart.draw());
   const views = [...document.querySelectorAll(".heads-view")].map((root) => new HeadsView(root));
-  await Promise.all(views.map((view) => view.show()));
+  await Promise.all(views.map((view) => view.set({ scale: "one" }))); // equal weights have equal colours in both
   let chosen = null;
   if (views.length) {
     const pairs = matched(await Promise.all(views.map(lastHeads)));

@@ -36,7 +36,6 @@ class MeasureCurves {
     box.title = measure.about;
     const { svg, show } = sparkline(values, {
       label: `${measure.name}: ${measureText(measure, known[0])} at first, ${measureText(measure, known.at(-1))} at last`,
-      threshold: measure.threshold,
       top: measure.digits === 3 ? 1 : Math.max(...known, 1e-9), // a share has its scale from 0 to 1, another number from 0 to its largest
       choose: this.choose,
     });

@@ -1,33 +1,51 @@
 // What a view of heads shows. A source has
 //   layers            their names
 //   frames            [step, call] of each frame
-//   entry(l, f)       { heads, measures } of a layer at a frame, or undefined if it was not recorded
+//   entry(l, f)       { heads, measures, roles } of a layer at a frame, or undefined if it was not recorded
 //   headsOf(l, f)     a promise of the layer's Heads, empty if it was not recorded
 // RecordedSource reads the recording in the page. Other pages compute theirs.
 
 // A number of C++ names the reason why a pair is masked; here are the words.
 const REASONS = ["", "comes later", "padding", "masked", "outside the window"];
 
-// In the order of the numbers in the page. A head is called `role` where the measure passes `threshold`.
+// In the order of the numbers in the page.
 const MEASURES = [
   { name: "Entropy", unit: " nats", digits: 2, about: "0 if one key gets everything, more the more keys share it" },
   { name: "Mean distance", unit: "", digits: 1, about: "tokens from the query to what it looks at" },
-  { name: "On itself", unit: "", digits: 3, about: "weight on the query's own position", role: "self", threshold: 0.5 },
-  { name: "On the previous", unit: "", digits: 3, about: "weight on the position before", role: "previous token", threshold: 0.5 },
-  { name: "On the first", unit: "", digits: 3, about: "weight on the first key", role: "first token", threshold: 0.5 },
-  { name: "Agreement", unit: "", digits: 3, about: "weight that is where the layer's other heads have theirs, too" },
-  { name: "Duplicate", unit: "", digits: 3, about: "weight on earlier occurrences of the query's token", role: "duplicate", threshold: 0.4 },
-  { name: "Induction", unit: "", digits: 3, about: "weight on the tokens right after earlier occurrences of the query's token", role: "induction", threshold: 0.4 },
+  { name: "On itself", unit: "", digits: 3, about: "weight on the query's own position" },
+  { name: "On the previous", unit: "", digits: 3, about: "weight on the position before" },
+  { name: "On the first", unit: "", digits: 3, about: "weight on the first key" },
+  { name: "Agreement", unit: "", digits: 3, about: "weight on the same keys as the mean of the layer's other heads: 1 if it does what they do" },
+  { name: "Duplicate", unit: "", digits: 3, about: "weight on earlier occurrences of the query's token" },
+  { name: "Induction", unit: "", digits: 3, about: "weight on the tokens right after earlier occurrences of the query's token" },
 ];
 
-// "previous token 0.90" for measures of a head in which one passes its threshold, else "".
-function roleOf(measures) {
+// What a head may be called, in the order of HeadRoles of C++, and from which number on: 0 is the weight there by chance
+// (even weights), 1 all weight.
+const ROLES = [
+  { name: "self", threshold: 0.5 },
+  { name: "previous token", threshold: 0.5 },
+  { name: "first token", threshold: 0.5 },
+  { name: "duplicate", threshold: 0.4 },
+  { name: "induction", threshold: 0.4 },
+];
+
+// "previous token 0.90" for the largest number of a head that passes its threshold, else "".
+function roleOf(roles) {
   let role = "", most = 0;
-  MEASURES.forEach((measure, i) => {
-    const value = measures?.[i] ?? 0;
-    if (measure.role && value >= measure.threshold && value > most) [role, most] = [`${measure.role} ${value.toFixed(2)}`, value];
+  ROLES.forEach(({ name, threshold }, i) => {
+    const value = roles?.[i] ?? 0;
+    if (value >= threshold && value > most) [role, most] = [`${name} ${value.toFixed(2)}`, value];
   });
   return role;
+}
+
+// How much a head has to tell at first sight: what it finds in the text, then how sharply it looks.
+const TELLING = [1, 3, 4]; // previous token, duplicate, induction
+function tellingOf(head) {
+  const found = TELLING.map((i) => ROLES[i].threshold <= (head.roles[i] ?? 0) ? 1 + head.roles[i] : 0);
+  const plain = roleOf(head.roles) !== "", sharp = head.cols > 1 ? 1 - (head.measures[0] ?? Infinity) / Math.log(head.cols) : 0;
+  return Math.max(...found, plain ? 0 : sharp);
 }
 
 class RecordedSource {
@@ -62,6 +80,7 @@ class RecordedSource {
         codes: bytes.subarray(heads * rows * 4 + index * rows * cols, heads * rows * 4 + (index + 1) * rows * cols),
         hidden: masked && masked.subarray(maskHead * rows * cols, (maskHead + 1) * rows * cols),
         measures: entry.measures[index],
+        roles: entry.roles[index],
       });
     });
   }
@@ -89,7 +108,7 @@ class RecordedSource {
 
 // One head at one step: weights as fractions of their row's largest, in 255 steps.
 class Head {
-  // { index, rows, cols, self, queries, keys, rowLargest, codes, hidden, measures, notes }; hidden: reasons, or null.
+  // { index, rows, cols, self, queries, keys, rowLargest, codes, hidden, measures, roles, notes }; hidden: reasons, or null.
   constructor(parts) {
     Object.assign(this, parts);
     this.notes ??= [];
@@ -106,7 +125,7 @@ class Head {
       }
       if (rowLargest[q] > 0) for (let k = 0; k < cols; ++k) codes[q * cols + k] = Math.round((weights[q * cols + k] / rowLargest[q]) * 255);
     }
-    return new Head({ self: true, hidden: null, measures: [], ...parts, rows, cols, rowLargest, codes });
+    return new Head({ self: true, hidden: null, measures: [], roles: [], ...parts, rows, cols, rowLargest, codes });
   }
 
   // The top of the default scale: nine of ten rows have their largest weight below it. Rows that attend to a few keys
@@ -165,8 +184,18 @@ function label(token, limit = 24) {
   return /^\s*$/u.test(text) ? "␣".repeat(Math.max(1, Math.min(letters.length, 3))) : text;
 }
 
+// How pages call layers. Names that differ in one number alone, h.0.attn, h.1.attn …, become layer 1, layer 2 …
+function layerNames(layers) {
+  const parts = layers.map((name) => name.split(".")), first = parts[0];
+  const differs = first.map((_, i) => i).filter((i) => parts.some((p) => p[i] !== first[i]));
+  const counted = layers.length > 1 && parts.every((p) => p.length === first.length) && differs.length === 1 &&
+    parts.every((p, layer) => p[differs[0]] === String(layer));
+  return counted ? layers.map((_, layer) => `layer ${layer + 1}`) : layers;
+}
+
 // Names of layers without the dotted parts that all of them end with.
 function shortNames(layers) {
+  if (layerNames(layers) !== layers) return layerNames(layers);
   const parts = layers.map((name) => name.split("."));
   while (layers.length > 1 && parts.every((p) => p.length > 1 && p.at(-1) === parts[0].at(-1))) parts.forEach((p) => p.pop());
   return parts.map((p) => p.join("."));

@@ -9,12 +9,14 @@ const linesView = {
     const longest = Math.max(head.rows, head.cols);
     const height = longest * Math.max(5, Math.min(26, (room.height - 40) / longest));
     const width = Math.min(room.width, 760);
-    const left = Math.min(170, widest(queries)) + 10, right = width - Math.min(170, widest(keys)) - 10;
+    // Wide enough for the names, and for the heading above them.
+    const side = (names, heading) => Math.max(Math.min(170, widest(names)), textWidth(heading, 11, true)) + 10;
+    const left = side(queries, "Query"), right = width - side(keys, "Key");
     const top = 26;
     const pitch = (n) => Math.min(height / n, 40);
     const start = (n) => top + (height - pitch(n) * n) / 2;
     return {
-      head, scale: state.scale, queries, keys, left, right, top, width, height: height + top + 10,
+      head, scale: state.scale, queries, keys, size: labelSize(queries, pitch(head.rows)), keySize: labelSize(keys, pitch(head.cols)), left, right, top, width, height: height + top + 10,
       qy: (q) => start(head.rows) + (q + 0.5) * pitch(head.rows),
       ky: (k) => start(head.cols) + (k + 0.5) * pitch(head.cols),
       qPitch: pitch(head.rows), kPitch: pitch(head.cols), qStart: start(head.rows), kStart: start(head.cols),
@@ -26,21 +28,21 @@ const linesView = {
     painter.text(l.right + 7, 10, "Key", { bold: true });
     const { shown, all } = strongest(l.head, state.scale);
     this.draw(painter, l, shown, theme.link);
-    for (let q = 0, step = stride(l.qPitch); q < l.head.rows; q += step) this.queryLabel(painter, l, q, false);
-    for (let k = 0, step = stride(l.kPitch); k < l.head.cols; k += step) this.keyLabel(painter, l, k, false);
+    for (let q = 0, step = stride(l.qPitch, l.size * 1.12); q < l.head.rows; q += step) this.queryLabel(painter, l, q, false);
+    for (let k = 0, step = stride(l.kPitch, l.keySize * 1.12); k < l.head.cols; k += step) this.keyLabel(painter, l, k, false);
     return shown.length < all ? `The ${shown.length.toLocaleString("en")} strongest of ${all.toLocaleString("en")} lines are drawn.` : "";
   },
 
   queryLabel(painter, l, q, bold) {
     const color = bold ? theme.accent : l.head.blind(q) ? theme.hatch : theme.soft;
     const text = l.head.blind(q) ? "(sees nothing) " + l.queries[q] : l.queries[q];
-    painter.text(l.left - 7, l.qy(q), fitted(text, 170, bold), { anchor: "end", color, bold });
+    painter.text(l.left - 7, l.qy(q), fitted(text, 170, bold), { anchor: "end", color, bold, size: l.size });
   },
 
   keyLabel(painter, l, k, bold) {
     const padded = l.head.padded(k);
     const color = bold ? theme.accent : padded ? theme.hatch : theme.soft;
-    painter.text(l.right + 7, l.ky(k), fitted(padded ? l.keys[k] + " (padding)" : l.keys[k], 170, bold), { color, bold });
+    painter.text(l.right + 7, l.ky(k), fitted(padded ? l.keys[k] + " (padding)" : l.keys[k], 170, bold), { color, bold, size: l.keySize });
   },
 
   // Lines of about the same strength are drawn at once.

@@ -6,6 +6,7 @@ class HeadList {
     this.source = source; // data.js
     this.choose = choose; // called with a layer and a head
     this.short = shortNames(source.layers);
+    this.names = layerNames(source.layers);
     this.buttons = new Map(); // "layer/head" -> { button, place, caption, value }
     // One canvas behind all buttons: a browser that has to put a hundred together is slow to follow the pointer.
     this.canvas = document.createElement("canvas");
@@ -49,13 +50,14 @@ class HeadList {
     const ratio = window.devicePixelRatio || 1, { layers } = this.source, measure = state.sort === null ? null : MEASURES[state.sort];
     for (const [layer, head] of order) {
       const { button, place, caption, value } = this.buttons.get(layer + "/" + head), it = heads[layer][head];
-      const role = it ? roleOf(it.measures) : "", number = it && measure ? measureText(measure, it.measures[state.sort]) : "";
+      const role = it ? roleOf(it.roles) : "", number = it && measure ? measureText(measure, it.measures[state.sort]) : "";
       // Layer and head stay in every order; under them the measure of the order, or what the head does.
       // A text that is written again, even the same one, costs a layout.
       const shown = [(state.sort === null ? "" : this.short[layer] + " · ") + (head + 1), measure ? number : role];
       [caption, value].forEach((element, i) => { if (element.textContent !== shown[i]) element.textContent = shown[i]; });
-      button.title = [`${layers[layer]}, head ${head + 1}`, ...(number ? [`${measure.name} ${number}`] : []), ...(role ? [role] : [])].join("\n");
-      button.setAttribute("aria-label", `${layers[layer]}, head ${head + 1}` + (it ? "" : ", not recorded at this step") +
+      const name = `${this.names[layer]}, head ${head + 1}`;
+      button.title = [name, ...(this.names === layers ? [] : [layers[layer]]), ...(number ? [`${measure.name} ${number}`] : []), ...(role ? [role] : [])].join("\n");
+      button.setAttribute("aria-label", name + (it ? "" : ", not recorded at this step") +
         (number ? `, ${measure.name} ${number}` : "") + (role ? `, ${role}` : ""));
       if (it) place.style.aspectRatio = Math.max(0.25, Math.min(4, it.cols / it.rows));
     }
@@ -81,7 +83,8 @@ class HeadList {
           const name = document.createElement("div");
           name.className = "layer-name";
           name.setAttribute("role", "presentation");
-          name.textContent = this.source.layers[layer];
+          name.textContent = this.names[layer];
+          name.title = this.source.layers[layer];
           this.rows.append(name);
         }
         row = document.createElement("div");

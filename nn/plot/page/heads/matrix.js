@@ -1,25 +1,28 @@
-// A head as a matrix: queries go down, keys go right.
+// A head as a matrix: queries go down, keys go right. The names of both axes stand at the corner where they begin.
+const AXIS = 16; // the height of such a name
 
 const matrixView = {
   layout(head, room, state) {
     const queries = head.queries.map((t) => label(t)), keys = head.keys.map((t) => label(t));
-    const gutter = Math.min(150, widest(queries)) + 10;
+    // Long names are cut: they must not take the room of the cells.
+    const most = Math.min(150, 0.2 * room.width);
+    const gutter = Math.min(most, widest(queries)) + 10 + AXIS;
     const bar = 64;
-    const keyWidth = Math.min(150, widest(keys));
+    const keyWidth = Math.min(most, widest(keys));
     // Key names lie flat if they fit over their columns, else they slant, and stand upright where columns are narrow.
     const across = (head.cols > 0 ? room.width - gutter - bar - 12 : 0) / head.cols;
-    const side = Math.max(0.5, Math.min(54, across, (room.height - 60) / head.rows));
-    // Names of a letter or two never turn: where there are too many, some are left out.
-    const flat = keyWidth + 6 <= side || keys.every((key) => Array.from(key).length <= 2);
+    const side = Math.max(0.5, Math.min(54, across, (room.height - 60 - AXIS) / head.rows));
+    // Names of a letter or two never turn, also if a longer one is among them, which is cut.
+    const letters = isLetters(keys), flat = letters || keyWidth + 6 <= side;
     const turn = flat ? 0 : side >= 15 ? -45 : -90;
-    const over = flat ? 20 : keyWidth * (turn === -45 ? Math.SQRT1_2 : 1) + 12;
+    const over = AXIS + (flat ? 20 : keyWidth * (turn === -45 ? Math.SQRT1_2 : 1) + 12);
     const beyond = turn === -45 ? Math.max(0, keyWidth * Math.SQRT1_2 - bar) : 0;
     const cell = Math.max(0.5, Math.min(54, (room.width - gutter - bar - 12 - beyond) / head.cols, Math.max(room.height - over, 240) / head.rows));
     // A strip is made thick enough to be seen.
     const thick = (n) => Math.max(cell, Math.min(54, 90 / n));
     const cw = head.cols * thick(head.cols) <= room.width - gutter - bar - 12 ? thick(head.cols) : cell, ch = thick(head.rows);
     const width = gutter + cw * head.cols + bar + beyond + 12, height = over + ch * head.rows + 8;
-    return { head, scale: state.scale, queries, keys, turn, cw, ch, left: gutter, top: over, width: Math.ceil(Math.max(width, 260)), height: Math.ceil(Math.max(height, 130)) };
+    return { head, scale: state.scale, queries, keys, turn, letters, most, cw, ch, size: labelSize(queries, ch), keySize: flat ? labelSize(keys, cw) : 11, left: gutter, top: over, width: Math.ceil(Math.max(width, 260)), height: Math.ceil(Math.max(height, 130)) };
   },
 
   paint(painter, l, state) {
@@ -35,18 +38,20 @@ const matrixView = {
     if (ch >= 12) this.paintStrange(painter, l);
     if (Math.min(cw, ch) >= 34) this.paintValues(painter, l, state);
     painter.frame(left, top, width, height, theme.line, 1);
-    for (let q = 0, step = stride(ch); q < head.rows; q += step) this.queryLabel(painter, l, q, theme.soft, false);
-    for (let k = 0, step = stride(cw, l.turn === 0 ? widest(l.keys) + 4 : 13); k < head.cols; k += step) this.keyLabel(painter, l, k, theme.soft, false);
+    painter.text(left, 7, "Key →", { color: theme.ink, bold: true });
+    painter.text(7, top, "← Query", { color: theme.ink, bold: true, turn: -90, anchor: "end" });
+    for (let q = 0, step = stride(ch, l.size * 1.12); q < head.rows; q += step) this.queryLabel(painter, l, q, theme.soft, false);
+    for (let k = 0, step = stride(cw, l.turn !== 0 ? 13 : l.letters ? l.keySize * 0.9 + 1 : widest(l.keys) + 4); k < head.cols; k += step) this.keyLabel(painter, l, k, theme.soft, false);
     this.paintBar(painter, l, state);
   },
 
   queryLabel(painter, l, q, color, bold) {
-    painter.text(l.left - 7, l.top + (q + 0.5) * l.ch, fitted(l.queries[q], 150, bold), { anchor: "end", color, bold });
+    painter.text(l.left - 7, l.top + (q + 0.5) * l.ch, fitted(l.queries[q], l.most, bold), { anchor: "end", color, bold, size: l.size });
   },
 
   keyLabel(painter, l, k, color, bold) {
-    const x = l.left + (k + 0.5) * l.cw, text = fitted(l.keys[k], 150, bold), ground = bold ? theme.panel : null;
-    if (l.turn === 0) painter.text(x, l.top - 9, text, { anchor: "middle", color, bold, ground });
+    const x = l.left + (k + 0.5) * l.cw, text = fitted(l.keys[k], l.letters ? Math.max(l.cw, 24) : l.most, bold), ground = bold ? theme.panel : null;
+    if (l.turn === 0) painter.text(x, l.top - 9, text, { anchor: "middle", color, bold, ground, size: l.keySize });
     else painter.text(x, l.top - 7, text, { color, bold, ground, turn: l.turn });
   },
 
@@ -105,12 +110,12 @@ const matrixView = {
     const width = cw * head.cols, height = ch * head.rows;
     if (cell.q !== null) {
       painter.frame(left, top + cell.q * ch, width, ch, theme.accent, 1.5);
-      painter.rect(0, top + (cell.q + 0.5) * ch - 8, left - 2, 16, theme.panel);
+      painter.rect(AXIS, top + (cell.q + 0.5) * ch - 8, left - 2 - AXIS, 16, theme.panel);
       this.queryLabel(painter, l, cell.q, theme.accent, true);
     }
     if (cell.k !== null) {
       painter.frame(left + cell.k * cw, top, cw, height, theme.accent, 1.5);
-      if (l.turn === -90) painter.rect(left + (cell.k + 0.5) * cw - 8, 0, 16, top - 2, theme.panel);
+      if (l.turn === -90) painter.rect(left + (cell.k + 0.5) * cw - 8, AXIS, 16, top - 2 - AXIS, theme.panel);
       this.keyLabel(painter, l, cell.k, theme.accent, true);
     }
     if (cell.q !== null && cell.k !== null) painter.frame(left + cell.k * cw, top + cell.q * ch, cw, ch, theme.ink, 2);
@@ -132,6 +137,12 @@ const matrixView = {
 };
 
 function widest(labels) { return labels.reduce((most, text) => Math.max(most, textWidth(text, 11, true)), 0); }
+
+// Whether names are letters, such as the tokens of a text of characters, but for a few.
+function isLetters(names) { return names.filter((name) => Array.from(name).length <= 2).length >= 0.8 * names.length; }
+
+// The size of names that stand `pitch` apart. A text of letters is read as a whole: its letters shrink before one is left out.
+function labelSize(names, pitch) { return isLetters(names) ? Math.max(8, Math.min(11, pitch / 1.12)) : 11; }
 
 // Every how many-th label is shown, if one needs so much room.
 function stride(step, room = 13) {

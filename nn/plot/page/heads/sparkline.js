@@ -2,10 +2,9 @@
 
 // A curve of `values`, null where there is none. A click calls choose(i). Returns the picture, and show(i), which puts a
 // line at a value.
-function sparkline(values, { label, threshold, top, choose }) {
+function sparkline(values, { label, top, choose }) {
   const last = values.length - 1, y = (v) => (31 - (28 * v) / top).toFixed(2);
   const svg = svgElement("svg", { viewBox: `0 0 ${last} 34`, preserveAspectRatio: "none", role: "img", "aria-label": label });
-  if (threshold) svg.append(svgElement("line", { class: "threshold", x1: 0, x2: last, y1: y(threshold), y2: y(threshold) }));
   const d = values.map((v, i) => (v === null ? "" : `${i && values[i - 1] !== null ? "L" : "M"}${i} ${y(v)}`)).join("");
   const cursor = svgElement("line", { y1: 0, y2: 34 });
   svg.append(svgElement("path", { d }), cursor);

@@ -32,8 +32,23 @@ class HeadsView {
   part(name) { return this.root.querySelector("." + name); }
   announce(text) { this.part("status").textContent = text; }
 
-  // Shows what the address says, or the first head of the last step.
-  show() { return this.set(this.address?.read() ?? {}); }
+  // Shows what the address says, or the most telling head of the last step.
+  async show() {
+    const asked = this.address?.read() ?? {};
+    if (asked.layer === undefined) Object.assign(asked, await this.telling(asked.frame ?? this.state.frame));
+    return this.set(asked);
+  }
+
+  // The first one of the most telling heads.
+  async telling(frame) {
+    let best = { layer: 0, head: 0 }, most = 0;
+    for (const layer of this.source.layers.keys())
+      (await this.source.headsOf(layer, frame)).forEach((one, head) => {
+        const telling = tellingOf(one);
+        if (telling > most + 1e-9) [best, most] = [{ layer, head }, telling];
+      });
+    return best;
+  }
 
   // Asks the source again: its heads have changed.
   refresh() {
@@ -54,7 +69,7 @@ class HeadsView {
     this.picture = state.view === "matrix" ? matrixView : linesView;
     this.part("as-matrix").setAttribute("aria-checked", state.view === "matrix");
     this.part("as-lines").setAttribute("aria-checked", state.view === "lines");
-    const role = this.head ? roleOf(this.head.measures) : "";
+    const role = this.head ? roleOf(this.head.roles) : "";
     this.part("head-name").textContent = this.headName() + (!this.head ? " · not recorded at this step" : role ? " · " + role : "");
     if (!this.head) return this.drawNothing();
     if (state.cell && !((state.cell.q ?? 0) < this.head.rows && (state.cell.k ?? 0) < this.head.cols)) Object.assign(state, { cell: null, held: false });
@@ -247,7 +262,8 @@ class HeadsView {
 
   headName() {
     const { state, source, head } = this;
-    return `${source.layers[state.layer]} · head ${state.head + 1} of ${this.list.count(state.layer)}` + (head && !head.self ? " · cross-attention" : "");
+    const name = this.list.names[state.layer], dotted = source.layers[state.layer];
+    return `${name}${name === dotted ? "" : ` (${dotted})`} · head ${state.head + 1} of ${this.list.count(state.layer)}` + (head && !head.self ? " · cross-attention" : "");
   }
 
   // The title of a picture that is saved.

@@ -7,20 +7,32 @@ function prepareQuestion(question) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     if (button.disabled) return;
-    question.querySelector(".answer").hidden = false;
-    button.hidden = guess.disabled = true;
+    const answer = question.querySelector(".answer"), said = document.createElement("p");
+    said.className = "guessed";
+    said.textContent = `Your guess: ${guess.value.trim()}`;
+    answer.prepend(said);
+    answer.hidden = false;
+    form.hidden = true;
+    answer.focus(); // a screen reader reads it
   });
 }
 
 // All cases were computed; the slider shows one of them.
-function prepareVary(vary) {
+function prepareVary(vary, number) {
   const cases = [...vary.querySelectorAll(".case")], slider = vary.querySelector("input"), output = vary.querySelector("output");
+  const marks = document.createElement("datalist"); // a mark below the slider for each case
+  marks.id = `marks-${number}`;
+  slider.setAttribute("list", marks.id);
+  cases.forEach((_, i) => marks.append(new Option("", i)));
+  slider.after(marks);
   const show = () => {
     cases.forEach((one, i) => (one.hidden = i !== Number(slider.value)));
     output.textContent = cases[slider.value].dataset.value;
     slider.setAttribute("aria-valuetext", output.textContent);
   };
   slider.addEventListener("input", show);
+  // A case that was hidden had no width when its figures were placed.
+  slider.addEventListener("input", () => vary.querySelectorAll(".case:not([hidden]) figure svg").forEach(placePanels));
   show();
 }
 

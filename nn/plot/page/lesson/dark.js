@@ -9,7 +9,7 @@ function rememberColors() {
       if (dark) painted.push((night) => element.setAttribute(name, night ? dark : light));
     }
   for (const number of document.querySelectorAll("figure .turns")) {
-    const light = number.getAttribute("fill"), dark = light === "#ffffff" ? "#1f2328" : "#ffffff";
+    const light = number.getAttribute("fill"), dark = light === "#ffffff" ? "#000000" : "#ffffff";
     painted.push((night) => number.setAttribute("fill", night ? dark : light));
   }
   for (const cell of document.querySelectorAll(".printed span")) {

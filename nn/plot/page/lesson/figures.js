@@ -3,9 +3,10 @@
 function prepare(svg) {
   const names = [...svg.querySelectorAll("text")].filter((text) => text.getAttribute("font-weight")).map((text) => text.textContent);
   svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", names.join(", ") || "Figure");
-  // On a narrow page a figure scrolls: it does not shrink until its labels can't be read.
-  svg.style.minWidth = 0.85 * Number(svg.getAttribute("width")) + "px";
+  const axes = [...svg.querySelectorAll("text.axis")].map((text) => text.textContent);
+  const said = svg.closest("figure")?.querySelector("figcaption")?.textContent;
+  svg.setAttribute("aria-label", names.join(", ") || said || (axes.length > 1 ? `${axes[1]} by ${axes[0]}` : "Figure"));
+  placePanels(svg);
   for (const cell of svg.querySelectorAll("rect.cell")) {
     const title = cell.querySelector("title");
     cell.dataset.says = title.textContent;
@@ -16,6 +17,35 @@ function prepare(svg) {
   svg.setAttribute("role", "application");
   svg.addEventListener("keydown", (event) => onFigureKey(svg, event));
   svg.addEventListener("blur", () => showCell(null));
+}
+
+// On a narrow page a figure scrolls: it does not shrink until its labels can't be read.
+const LEAST_SCALE = 0.85;
+
+// The panels of a figure stand in rows as wide as the page; they stack where only one fits.
+function placePanels(svg) {
+  const panels = [...svg.querySelectorAll(":scope > .panel")], room = svg.parentNode.clientWidth / LEAST_SCALE;
+  if (panels.length > 1 && room > 0) {
+    const title = svg.querySelector(":scope > .title"), top = title ? 30 : 0, rows = [];
+    for (const panel of panels) {
+      const width = Number(panel.dataset.width), height = Number(panel.dataset.height), last = rows.at(-1);
+      const row = last && last.width + width <= Math.min(room, 1000) ? last : rows[rows.push({ panels: [], width: 0, height: 0 }) - 1];
+      row.panels.push([panel, row.width]);
+      row.width += width;
+      row.height = Math.max(row.height, height);
+    }
+    const width = Math.max(...rows.map((row) => row.width), title ? title.getBBox().width + 32 : 0);
+    let y = top;
+    for (const row of rows) {
+      for (const [panel, x] of row.panels) panel.setAttribute("transform", `translate(${(width - row.width) / 2 + x} ${y})`);
+      y += row.height;
+    }
+    title?.setAttribute("x", width / 2);
+    svg.setAttribute("width", width);
+    svg.setAttribute("height", y);
+    svg.setAttribute("viewBox", `0 0 ${width} ${y}`);
+  }
+  svg.style.minWidth = LEAST_SCALE * Number(svg.getAttribute("width")) + "px";
 }
 
 // Arrow keys go to the nearest cell in their direction.
@@ -121,7 +151,11 @@ async function onMove(event) {
 }
 
 function followPointer() {
-  for (const svg of document.querySelectorAll("figure svg")) prepare(svg);
+  const figures = [...document.querySelectorAll("figure svg")];
+  figures.forEach(prepare);
+  const place = () => figures.forEach(placePanels);
+  window.addEventListener("resize", place);
+  for (const turned of ["beforeprint", "afterprint"]) window.addEventListener(turned, place);
   // A finger that moves scrolls; one that taps points.
   // A browser also reports a pointer that rests while the page moves below it.
   document.addEventListener("pointermove", (event) => {

@@ -18,6 +18,4 @@ for (const root of document.querySelectorAll(".heads-view")) await new HeadsView
 followPointer();
 prepareAnswers();
 followReading();
-// Paper has no folds.
-window.addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((details) => (details.open = true)));
 document.documentElement.dataset.ready = "true";

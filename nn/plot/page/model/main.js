@@ -7,9 +7,9 @@ const state = {
   ids: null, // of the text if its last tokens were sampled: these may end within a character
   position: null, // the token whose successor is shown; null: the last one
   off: new Set(),
-  how: "zero",
+  how: "mean",
 };
-let now = null; // of the text: { ids, secondIds, logits, before, second, moved }
+let now = null; // of the text: { ids, all, secondIds, logits, before, second, moved }
 let source = null, view = null, switches = null, time = null;
 
 // ---- computing
@@ -32,22 +32,23 @@ function compute() {
   return computing;
 }
 
-function complain(problem) {
-  byId("problem").textContent = problem;
-  byId("problem").hidden = !problem;
-}
+function complain(problem) { byId("problem").textContent = problem; }
 
 async function computeOnce() {
-  let ids, secondIds = null;
+  let all, ids, secondIds = null;
   try {
-    ids = idsOf(state.text, state.ids);
-    complain("");
+    all = idsOf(state.text, state.ids);
+    ids = read(all);
+    complain(ids.length < all.length ? `The model reads the last ${ids.length} of ${all.length} tokens.` : "");
+    document.documentElement.classList.remove("stale");
   } catch (error) {
     complain(error.message);
+    document.documentElement.classList.add("stale"); // what is shown belongs to another text
+    now = null;
     return;
   }
   try {
-    if (state.second) secondIds = idsOf(state.second);
+    if (state.second) secondIds = read(idsOf(state.second));
     byId("second-note").textContent = !secondIds
       ? "Type a text to compare with. If it has as many tokens as the first one, a part of the model can take its value from there."
       : secondIds.length === ids.length
@@ -58,14 +59,14 @@ async function computeOnce() {
   }
   const fits = secondIds?.length === ids.length;
   byId("how").querySelector('[value="other"]').disabled = !fits;
-  if (!fits && state.how === "other") byId("how").value = state.how = "zero";
+  if (!fits && state.how === "other") byId("how").value = state.how = "mean";
   const { snapshot, off, how } = state;
   const result = await ask("run", { snapshot, ids, off, how, second: secondIds });
-  now = { ids, secondIds, ...result };
+  now = { ids, all, secondIds, ...result };
   if (state.position !== null && state.position >= ids.length) state.position = null;
   source.take(ids, result);
   drawAll();
-  await view.refresh();
+  await (view.head === null ? view.show() : view.refresh());
   document.documentElement.dataset.computed = ++computed; // for whoever steers the page from outside, such as its tests
 }
 
@@ -83,15 +84,15 @@ function drawAll() {
 function drawText() {
   const { ids, secondIds, logits, before, second } = now, at = positionOf();
   const loss = showTokens(byId("tokens"), ids, logits, at);
-  byId("loss").textContent = ids.length > 1 ? `Mean loss ${loss.toFixed(3)} nats a token: the redder a token, the less it was expected.` : "";
-  byId("next-title").textContent = `Next token behind “${shownId(ids[at])}” (${at + 1} of ${ids.length})`;
+  byId("loss").textContent = ids.length > 1 ? `Mean loss ${loss.toFixed(3)} nats a token: the stronger the colour of a token, the less the model expected it.` : "";
+  byId("next-title").textContent = `Next token after “${shownId(ids[at])}” (${at + 1} of ${ids.length})`;
   byId("temperature-label").textContent = Number(byId("temperature").value).toFixed(1);
   showBars(byId("bars"), chances(logits, at), state.off.size ? chances(before, at) : null, at === ids.length - 1 ? append : null);
   byId("second-next-title").hidden = byId("second-bars").hidden = byId("second-tokens").hidden = !second;
   if (!second) return;
   const there = Math.min(at, secondIds.length - 1);
   showTokens(byId("second-tokens"), secondIds, second, there);
-  byId("second-next-title").textContent = `Next token behind “${shownId(secondIds[there])}” (${there + 1} of ${secondIds.length})`;
+  byId("second-next-title").textContent = `Next token after “${shownId(secondIds[there])}” (${there + 1} of ${secondIds.length})`;
   showBars(byId("second-bars"), chances(second, there), null, null);
 }
 
@@ -128,18 +129,14 @@ function setText(text, ids = null) {
 }
 
 function append(id) {
-  const ids = [...now.ids, id];
+  const ids = [...now.all, id]; // the model reads the last ones
   return setText(vocabulary.decode(ids).slice(data.prefix.length), ids);
 }
 
 async function sample(count) {
   for (let i = 0; i < count; ++i) {
-    if (!now || now.ids.length >= config.context_length) {
-      complain(`The model reads at most ${config.context_length} tokens.`);
-      return;
-    }
+    if (!now) return;
     await append(drawToken(chances(now.logits, now.ids.length - 1)));
-    if (!byId("problem").hidden) return;
   }
 }
 
@@ -151,7 +148,7 @@ async function matter() {
   if (snapshot !== state.snapshot || how !== state.how || String(ids) !== String(now.ids)) return;
   switches.showMatter(rows);
   switches.show(state.off, now.moved);
-  byId("effect").textContent = "The number on a switch is how much the loss of this text rises without that part.";
+  byId("effect").textContent = "The number on a switch is how much the loss of this text rises without that part. Heads and MLPs are coloured each on a scale of their own.";
 }
 
 function movePosition(to) {
@@ -159,8 +156,11 @@ function movePosition(to) {
   drawAll();
 }
 
-function toggle(part) {
-  if (!state.off.delete(part)) state.off.add(part);
+// Turns parts off, or on again if all of them are off.
+function toggle(parts) {
+  const on = parts.every((part) => state.off.has(part));
+  for (const part of parts) if (on) state.off.delete(part);
+    else state.off.add(part);
   return compute();
 }
 

@@ -4,7 +4,7 @@ MEASURES.push({ name: "Moved", unit: "", digits: 3, about: "weight that went to 
 
 class LiveSource {
   constructor() {
-    this.layers = Array.from({ length: config.num_layers }, (_, layer) => `h.${layer}.attn`);
+    this.layers = Array.from({ length: config.num_layers }, (_, layer) => `layer ${layer + 1}`);
     this.frames = [[0, 0]];
     this.heads = this.layers.map(() => []);
   }
@@ -17,9 +17,9 @@ class LiveSource {
     const T = ids.length, names = ids.map(shownId), masks = new Map();
     for (const window of config.windows) if (!masks.has(window)) masks.set(window, hiddenPairs(T, window));
     this.heads = this.layers.map((_, layer) => {
-      const hidden = masks.get(config.windows[layer]), measures = headMeasures(weights[layer], ids);
+      const hidden = masks.get(config.windows[layer]), measures = headMeasures(weights[layer], ids), roles = headRoles(weights[layer], ids, hidden);
       return weights[layer].map((w, index) =>
-        Head.of({ index, weights: w, rows: T, cols: T, queries: names, keys: names, hidden, measures: [...measures[index], moved[layer][index]] }));
+        Head.of({ index, weights: w, rows: T, cols: T, queries: names, keys: names, hidden, measures: [...measures[index], moved[layer][index]], roles: roles[index] }));
     });
   }
 }
@@ -55,4 +55,27 @@ function headMeasures(heads, ids) {
     return [mean(entropy, T), mean(distance, T), mean(self, T), mean(previous, T - 1), mean(first, T),
       heads.length > 1 ? mean(agreement, T) : null, mean(duplicate, repeated), mean(induction, repeated)];
   });
+}
+
+// As head_roles() of C++ computes them, in the order of ROLES.
+const LEAST_KEYS = 3, LEAST_QUERIES = 4;
+
+function headRoles(heads, ids, hidden) {
+  const T = ids.length;
+  const roles = [(q, k) => k === q, (q, k) => k === q - 1, (q, k) => k === 0,
+    (q, k) => k < q && ids[k] === ids[q], (q, k) => k > 0 && k - 1 < q && ids[k - 1] === ids[q]];
+  return heads.map((w) => roles.map((isTarget) => {
+    let weight = 0, even = 0, queries = 0;
+    for (let q = 0; q < T; ++q) {
+      let visible = 0, targets = 0, here = 0;
+      for (let k = 0; k < T; ++k) {
+        if (hidden[q * T + k] || !(w[q * T + k] > 0)) continue;
+        ++visible;
+        if (isTarget(q, k)) ++targets, (here += w[q * T + k]);
+      }
+      if (visible < LEAST_KEYS || targets === 0 || targets === visible) continue;
+      ++queries, (weight += here), (even += targets / visible);
+    }
+    return queries < LEAST_QUERIES ? null : (weight - even) / (queries - even);
+  }));
 }

@@ -1,18 +1,20 @@
 // From a text to tokens, and from logits to probabilities.
 
-// The ids of a text behind the prefix, or those given. Throws an Error for the reader.
+// The ids of a text after the prefix, or those given. Throws an Error for the reader.
 function idsOf(text, given = null) {
   const ids = given ?? vocabulary.encode(data.prefix + text);
   if (ids.length === 0) throw new Error("Type a text.");
-  if (ids.length > config.context_length) throw new Error(`The text has ${ids.length} tokens; the model reads at most ${config.context_length}.`);
   return ids;
 }
+
+// The tokens that the model reads: the last ones of a long text.
+function read(ids) { return ids.slice(-config.context_length); }
 
 // A token as it is shown: white space must be seen.
 function shown(token) { return token.replaceAll("\n", "↵").replaceAll("\t", "⇥").replaceAll(" ", "␣"); }
 const shownId = (id) => vocabulary.shown(id);
 
-// The probabilities behind position t, among the `top` most probable tokens (0: all).
+// The probabilities after position t, among the `top` most probable tokens (0: all).
 function probabilities(logits, t, temperature = 1, top = 0) {
   const row = Array.from(logits.subarray(t * vocab, (t + 1) * vocab), (v) => v / temperature);
   const least = top > 0 && top < vocab ? [...row].sort((a, b) => b - a)[top - 1] : -Infinity;

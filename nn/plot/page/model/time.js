@@ -27,7 +27,7 @@ class TimeBar {
     byId("losses").replaceChildren();
     await new Promise((done) => setTimeout(done, 500));
     for (const i of this.steps.keys()) {
-      if (mine !== this.question || now.ids.length < 2) return;
+      if (mine !== this.question || !now || now.ids.length < 2) return;
       const loss = await this.loss(i);
       if (mine !== this.question) return;
       this.known.push(loss);

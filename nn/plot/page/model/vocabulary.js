@@ -1,6 +1,6 @@
 // From a text to the ids of tokens and back, as text::Vocabulary does it. A page has one of these kinds.
 
-// One token for each character.
+// One token for each character. A capital that is not known is read as its small letter.
 class Characters {
   constructor(tokens) {
     this.tokens = tokens;
@@ -10,7 +10,7 @@ class Characters {
   // Throws an Error for the reader.
   encode(text) {
     return Array.from(text, (letter) => {
-      const id = this.ids.get(letter);
+      const id = this.ids.get(letter) ?? this.ids.get(letter.toLowerCase());
       if (id === undefined) throw new Error(`The model does not know “${letter}”. It knows: ${this.tokens.map(shown).join("")}`);
       return id;
     });

@@ -1,6 +1,11 @@
 // One chart of one or two curves over the steps. All charts share `view`: a step that is pointed at shows in
 // each of them.
-const MARGIN = { left: 56, right: 10, top: 8, bottom: 24 };
+const MARGIN = { left: 56, right: 10, top: 8, bottom: 40 };
+
+// The name of the axis of steps; the other axis is named by the chart's title.
+function stepAxis(width, height) {
+  return svgElement("text", { class: "axis", x: (MARGIN.left + width - MARGIN.right) / 2, y: height - 5, "text-anchor": "middle" }, "Step");
+}
 
 const short = (value) => {
   if (value === 0) return "0";
@@ -133,7 +138,7 @@ class Chart {
       parts.push(svgElement("text", { x: MARGIN.left - 7, y: this.y(v) + 4, "text-anchor": "end" }, short(Number(v.toPrecision(3)))));
     }
     for (const step of ticks(this.first, this.last, width > 700 ? 10 : 4).filter(Number.isInteger))
-      parts.push(svgElement("text", { x: this.x(step), y: height - 6, "text-anchor": this.x(step) > width - 30 ? "end" : "middle" }, step.toLocaleString("en")));
+      parts.push(svgElement("text", { x: this.x(step), y: height - 22, "text-anchor": this.x(step) > width - 30 ? "end" : "middle" }, step.toLocaleString("en")));
     const inside = (v) => Math.max(MARGIN.top, Math.min(height - MARGIN.bottom, this.y(v)));
     const path = (xs, ys) => xs.map((x, i) => (this.log && !(ys[i] > 0) ? "" : `${i ? "L" : "M"}${this.x(x).toFixed(1)} ${inside(ys[i]).toFixed(1)}`)).join("").replace(/^L/, "M");
     // In a part of the steps the curves go on beyond the axes: they are cut there.
@@ -154,7 +159,7 @@ class Chart {
     this.chosen = svgElement("rect", { class: "chosen", x: 0, width: 0, y: MARGIN.top, height: Math.max(0, height - MARGIN.top - MARGIN.bottom) });
     parts.push(this.chosen);
     this.cursor = svgElement("line", { class: "cursor", y1: MARGIN.top, y2: height - MARGIN.bottom, visibility: "hidden" });
-    this.svg.replaceChildren(...parts, this.cursor);
+    this.svg.replaceChildren(...parts, stepAxis(width, height), this.cursor);
     this.point();
   }
 

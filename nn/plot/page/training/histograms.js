@@ -43,9 +43,9 @@ class Histogram {
         parts.push(svgElement("text", { x: MARGIN.left - 7, y: this.top(k) + cell + (k ? 4 : -cell / 2 + 4), "text-anchor": "end" }, k === 0 ? "0" : power(k)));
     const every = Math.ceil(x.length / Math.max(2, Math.floor(width / 90)));
     for (let i = 0; i < x.length; i += every)
-      parts.push(svgElement("text", { x: MARGIN.left + (i + 0.5) * step, y: height - 6, "text-anchor": "middle" }, x[i].toLocaleString("en")));
+      parts.push(svgElement("text", { x: MARGIN.left + (i + 0.5) * step, y: height - 22, "text-anchor": "middle" }, x[i].toLocaleString("en")));
     this.mark = svgElement("rect", { class: "mark", width: step, height: cell, visibility: "hidden" });
-    this.svg.replaceChildren(...parts, this.mark);
+    this.svg.replaceChildren(...parts, stepAxis(width, height), this.mark);
     if (this.at) this.point(this.at);
   }
 

@@ -27,7 +27,7 @@ function showStatus(data) {
   if (last("loss") !== undefined) parts.push(`loss <b>${short(last("loss"))}</b>`);
   if (last("validation") !== undefined) parts.push(`validation <b>${short(last("validation"))}</b>`);
   if (last("rate") !== undefined) parts.push(`${short(speed(data.series.rate))} ${data.rate.toLowerCase()}`);
-  parts.push(duration(data.seconds) + " so far");
+  parts.push({ running: duration(data.seconds) + " so far", done: "in " + duration(data.seconds), stopped: "after " + duration(data.seconds) }[state]);
   const done = data.step - data.first;
   if (data.state === "running" && data.steps && done > 0) parts.push(duration(data.seconds / done * (data.steps - data.step)) + " left");
   const silent = Date.now() / 1000 - data.written;
@@ -44,6 +44,7 @@ function showHeads(data) {
   const section = document.getElementById("heads"), frame = section.querySelector("iframe"), newer = document.getElementById("newer");
   if (!data.heads) return;
   section.hidden = false;
+  if (frame.hasAttribute("srcdoc")) return; // a finished page contains them
   const load = () => {
     frame.src = document.body.dataset.heads + "?" + data.heads;
     headsShown = data.heads;
