@@ -55,7 +55,7 @@ void check_cache(const AttentionCall& call, const AttentionCache& cache) {
   const kernels::Attention<>& a = call.a;
   const Tensor &keys = cache.keys, &values = cache.values;
   check::defined(op, "keys", keys);
-  // A bfloat16 cache may serve float32 queries, and vice versa.
+  // A narrow cache may serve float32 queries, and vice versa.
   if (q.x.dtype() == float64 || keys.dtype() == float64 || !is_floating(keys.dtype()))
     check::same_dtype(op, "q", q.x, "keys", keys);
   check::same_dtype(op, "keys", keys, "values", values);
@@ -188,7 +188,7 @@ void check_terms(AttentionCall& call, DType dtype) {
   const char* const op = call.op;
   if (const Tensor& bias = o.bias(); bias.defined()) {
     if (!is_floating(bias.dtype()))
-      check::fail(op, "bias is ", bias.dtype(), ": it must be bfloat16, float32 or float64; a mask holds 0 and 1");
+      check::fail(op, "bias is ", bias.dtype(), ": it must be ", check::floating_types, "; a mask holds 0 and 1");
     call.bias = four_axes(op, "bias", bias, call.scores()).to(dtype);
     if (bias.rank() == 3 && bias.size(0) > 1 && call.a.H > 1)
       check::fail(op, "the bias is ", bias.shape(), ", the scores (B, H, Sq, Sk) are ", call.scores(),

@@ -67,9 +67,7 @@ Computed run(const AttentionCall& call, const std::optional<AttentionInfo>& info
   if (call.options.lse()) c.result.lse = lse_of(rows, call.weights_shape());
   if (call.options.weights()) {
     const NoGrad no_grad;
-    const bool rounds = dtype_of<T>() == bfloat16 && autocast_dtype() != bfloat16;
-    const Tensor w = weights(0, a.B).alias(call.weights_shape());
-    c.result.weights = rounds ? to_bfloat16(w) : w;
+    c.result.weights = weights(0, a.B).alias(call.weights_shape()).to(result_dtype(Precision::float32, dtype_of<T>()));
   }
   if (info) notify_attention(*info, weights);
   c.result.output = std::move(output);

@@ -64,7 +64,7 @@ std::pair<Tensor, Tensor> softmax_of(const AttentionCall& call, const Tensor& sc
 
 AttentionResult decomposed_attention(const AttentionCall& call, const AttentionInfo* edits) {
   const kernels::Attention<>& a = call.a;
-  const bool rounds_weights = is_bfloat16(call.q().x) && autocast_dtype() != bfloat16;
+  const DType of_weights = result_dtype(Precision::float32, call.q().x.dtype());
   const Autocast off(float32);  // nothing here is rounded
   const Tensor V = shared_heads(call.v(), a.Sk, a.H), attends = attending_pairs(call);
   Tensor scores = scores_of(call, attends);
@@ -91,7 +91,7 @@ AttentionResult decomposed_attention(const AttentionCall& call, const AttentionI
   output = reshape(output, call.output_shape()).to(call.dtype());
   weights = reshape(weights, call.weights_shape());
   const Tensor shaped_lse = reshape(lse, weights.shape().erased(weights.rank() - 1));
-  return {output, rounds_weights ? to_bfloat16(weights) : weights, shaped_lse};
+  return {output, weights.to(of_weights), shaped_lse};
 }
 
 Tensor split_heads(const Heads& h) {

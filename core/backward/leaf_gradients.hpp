@@ -3,6 +3,7 @@
 #include <deque>
 #include <vector>
 
+#include "base/acc_type.hpp"
 #include "graph/hooks.hpp"
 
 namespace fit::detail {
@@ -31,10 +32,10 @@ class LeafGradients {
   LeafGradients(const LeafGradients&) = delete;
   LeafGradients& operator=(const LeafGradients&) = delete;
 
-  /// Call before a number is added to the sum of a leaf's gradients. A bfloat16 sum is float32 until round(): in
-  /// bfloat16, 256 + 1 is 256.
+  /// Call before a number is added to the sum of a leaf's gradients. A sum of a narrow type is wide until round(): with
+  /// 8 bits, 256 + 1 is 256.
   void widen(Node& n, Tensor& sum) {
-    if (n.leaf() && sum.defined() && sum.dtype() == bfloat16) keep_wide(n, sum);
+    if (n.leaf() && sum.defined() && is_narrow(sum.dtype())) keep_wide(n, sum);
   }
   /// Rounds the sums of a leaf, or of all, into their own buffers.
   void round(const Node* of = nullptr) {
@@ -43,9 +44,9 @@ class LeafGradients {
       const WideSum w = std::move(wide_[i]);
       wide_.erase(wide_.begin() + static_cast<std::ptrdiff_t>(i));
       const DropNode drop{w.leaf};
-      if (!w.sum->defined() || w.sum->dtype() != float32) continue;
+      if (!w.sum->defined() || w.sum->dtype() != acc_dtype(w.own.dtype())) continue;
       if (thread_state.recording) {
-        *w.sum = w.sum->to(bfloat16);
+        *w.sum = w.sum->to(w.own.dtype());
       } else {
         Tensor own = w.own;
         own.copy_(*w.sum);
@@ -123,7 +124,7 @@ class LeafGradients {
 
  private:
   [[gnu::noinline]] void keep_wide(Node& n, Tensor& sum) {
-    Tensor wide = sum.to(float32);
+    Tensor wide = sum.to(acc_dtype(sum.dtype()));
     wide_.push_back({&n, &sum, sum});
     hold(n.refs);
     sum = std::move(wide);
@@ -191,7 +192,7 @@ class LeafGradients {
   struct WideSum {
     Node* leaf;
     Tensor* sum;
-    Tensor own;  // the bfloat16 sum before
+    Tensor own;  // the narrow sum before
   };
   struct DropNode {
     Node* node;

@@ -11,5 +11,9 @@ template <class T>
 using AccT = std::conditional_t<std::is_same_v<T, BFloat16>, float, T>;
 /// Same for a DType.
 constexpr DType acc_dtype(DType t) { return t == bfloat16 ? float32 : t; }
+/// Whether kernels compute in a wider type.
+template <class T>
+inline constexpr bool narrow = !std::is_same_v<T, AccT<T>>;
+constexpr bool is_narrow(DType t) { return acc_dtype(t) != t; }
 
 }  // namespace fit

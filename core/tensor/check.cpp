@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
+#include "base/acc_type.hpp"
 #include "tensor/dispatch.hpp"
 
 void fit::fail_dispatch(DType t) {
   if (t == int8) check::fail("dtype", "int8 holds weights and is not computed with: convert it with .to(float32)");
-  if (t == bfloat16) check::fail("dispatch", "bfloat16 was not converted to float32: a fault of this library");
+  if (is_narrow(t)) check::fail("dispatch", t, " was not converted to ", acc_dtype(t), ": a fault of this library");
   check::fail("dispatch", t, " is none of the types of this kernel: a fault of this library");
 }
 

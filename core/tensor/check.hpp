@@ -49,10 +49,11 @@ inline int axis(const char* op, const Tensor& x, int axis) {
   return check::axis(op, x.shape(), axis);
 }
 
+inline constexpr const char* floating_types = "bfloat16, float32 or float64";
 inline void floating(const char* op, const char* name, const Tensor& x) {
   defined(op, name, x);
   if (!is_floating(x.dtype()))
-    fail(op, name, " is ", x.dtype(), ": it must be bfloat16, float32 or float64; convert it with .to(float32)");
+    fail(op, name, " is ", x.dtype(), ": it must be ", floating_types, "; convert it with .to(float32)");
 }
 
 inline void dtype(const char* op, const char* name, const Tensor& x, DType t) {

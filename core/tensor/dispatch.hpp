@@ -28,7 +28,7 @@ template <class F>
 void dispatch_floating(DType t, const F& f) {
   dispatch_among<BFloat16, float, double>(t, f);
 }
-/// The types of kernels, or their floating types: bfloat16 was converted to float32 before.
+/// The types of kernels, or their floating types: a narrow type was converted before.
 template <class F>
 void dispatch_compute(DType t, const F& f) {
   dispatch_among<bool, std::int64_t, float, double>(t, f);

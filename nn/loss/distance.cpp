@@ -3,6 +3,7 @@
 
 #include "fit/graph/graph.hpp"
 #include "loss/common.hpp"
+#include "ops/squared_distance.hpp"
 
 namespace fit::nn {
 namespace {
@@ -28,18 +29,10 @@ Tensor huber(const Tensor& input, const Tensor& target, double bound) {
 Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
   return with_precision(Precision::float32, {input, target}, [&](const Tensor& input, const Tensor& target) {
     check_pair("mse_loss", input, target);
-    Tensor loss;
-    {
-      const NoGrad no_grad;
-      const Tensor off = input - target;
-      loss = reduced(off * off, reduction);
-    }
-    const double factor = reduction == Reduction::mean ? 2.0 / static_cast<double>(input.numel()) : 2;
-    return record("mse_loss", {input, target}, std::move(loss), keep::inputs, [factor](Backward& b) {
-      const Tensor d = (b.x(0) - b.x(1)) * (b.dy() * factor);
-      if (b.wants(0)) b.give(0, d);
-      if (b.wants(1)) b.give(1, -d);
-    });
+    if (reduction == Reduction::none) return square(input - target);
+    const bool is_mean = reduction == Reduction::mean;
+    return stated((is_mean ? fit::detail::mean_squared_distance : fit::detail::squared_distance)(input, target),
+                  reduction, static_cast<double>(input.numel()));
   });
 }
 

@@ -305,19 +305,19 @@ class HeadScores {
   }
   template <class Row>
   static constexpr Operation operation_of() {
-    return {compute<Row>, {gradient_of<Row, 0>(), gradient_of<Row, 1>(), gradient_of<Row, 2>()}};
+    return {compute_row<Row>, {gradient_of<Row, 0>(), gradient_of<Row, 1>(), gradient_of<Row, 2>()}};
   }
   template <class Row, int i>
   static constexpr Gradient gradient_of() {
     constexpr V (*any)() = nullptr;
     using Result = decltype(Row::template gradient<i>(any(), any(), any(), any(), any(), any()));
     if constexpr (i < Row::arity && !std::is_same_v<Result, None>)
-      return give<Row, i>;
+      return pass_row<Row, i>;
     else
       return nullptr;
   }
   template <class Row>
-  static void compute(const HeadScores& h, const Step& s, const View& y) {
+  static void compute_row(const HeadScores& h, const Step& s, const View& y) {
     const auto f = [e = V(s.number)](const V& a, const V& b, const V& c) { return Row::value(a, b, c, e); };
     h.map(y, f, h.template argument<Row>(s, 0), h.template argument<Row>(s, 1), h.template argument<Row>(s, 2));
   }
@@ -339,14 +339,15 @@ class HeadScores {
     }
   }
   template <class Row, int i>
-  static void give(const HeadScores& h, const Step& s, const View& dy, const View& y) {
+  static void pass_row(const HeadScores& h, const Step& s, const View& dy, const View& y) {
     const auto f = [e = V(s.number)](const V& d, const V& a, const V& b, const V& c, const V& of_y) {
       return Row::template gradient<i>(d, a, b, c, e, of_y);
     };
     h.give(s, i, f, dy, h.template argument<Row>(s, 0), h.template argument<Row>(s, 1), h.template argument<Row>(s, 2),
            y);
   }
-  // The same for a unary function; `from` is what its derivative is computed from.
+
+  // The same for a function with kernels of its own; `from` is what its derivative is computed from.
   void pass_function(const Step& s, const View& dy, const View& from) const {
     const View dx = gradients(program_->steps[s.args[0]]);
     each_run([&](std::int64_t at, std::int64_t n) {
@@ -357,6 +358,7 @@ class HeadScores {
         (load<V>(dx.first + at + x) + load<V>(d + x)).store_unaligned(dx.first + at + x);
     });
   }
+
   // The values of the argument, for all pairs.
   FIT_ONE_COPY void spread(const Step& s, const View& y) const {
     const View x = values(s.args[0]);

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "ops/elementwise/elementwise.hpp"
+#include "tensor/dispatch.hpp"
 
 // The four arithmetic operations, for their out-of-place and in-place versions.
 namespace fit {
@@ -31,37 +32,38 @@ struct Div {
   }
 };
 
-/// Calls run(f, zero): f computes on runs of type t (floating or int64; float for bfloat16), and zero has type t.
+/// Calls run(f, zero): f computes on runs of type t (floating or int64; in the type in which kernels compute), and zero
+/// has type t.
 template <class Op, class Run>
 void with_kernel(DType t, const Run& run) {
-  if (t == DType::float32)
-    return run(Op::template kernel<float>(), float{});
-  else if (t == DType::float64)
-    return run(Op::template kernel<double>(), double{});
-  else if (t == DType::bfloat16)
-    return run(Op::template kernel<float>(), BFloat16{});
+  if (is_floating(t))
+    return dispatch_floating(t, [&](auto zero) { run(Op::template kernel<AccT<decltype(zero)>>(), zero); });
   if constexpr (!std::is_same_v<Op, Div>)
     run(each_pair<std::int64_t, std::int64_t, std::int64_t>([](auto a, auto b) { return Op::integers(a, b); }),
         std::int64_t{});
 }
 
 /// Whether the kernel for a result of type z reads operands of type t without a conversion.
-inline bool readable_as(DType z, DType t) { return t == z || (z == float32 && t == bfloat16); }
+inline bool readable_as(DType z, DType t) { return t == z || z == acc_dtype(t); }
 
 /// z = op(a, b), both readable_as z's type. z may be a or b.
 template <class Op>
 void compute(Tensor& z, const Tensor& a, const Tensor& b) {
-  const auto mixed = [&](auto x, auto y) {
-    run_binary<float, decltype(x), decltype(y)>(z, a, b, Op::template kernel<float>());
-  };
   const DType t = z.dtype();
   if (a.dtype() == t && b.dtype() == t)
     return with_kernel<Op>(t, [&](const auto& f, auto zero) {
       using T = decltype(zero);
       run_binary<T, T, T>(z, a, b, f);
     });
-  if (a.dtype() == t) return mixed(0.f, BFloat16{});
-  b.dtype() == t ? mixed(BFloat16{}, 0.f) : mixed(BFloat16{}, BFloat16{});
+  dispatch_floating(a.dtype(), [&](auto x) {
+    dispatch_floating(b.dtype(), [&](auto y) {
+      using X = decltype(x);
+      using Y = decltype(y);
+      using W = AccT<X>;
+      if constexpr (std::is_same_v<W, AccT<Y>> && (narrow<X> || narrow<Y>))
+        run_binary<W, X, Y>(z, a, b, Op::template kernel<W>());
+    });
+  });
 }
 
 /// z = op(a, s), or op(s, a). a has z's type and may be z.

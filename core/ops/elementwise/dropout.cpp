@@ -27,7 +27,7 @@ void drop_some(T* to, const T* from, kernels::RandomKey key, std::int64_t first,
 
 Tensor dropout_at(const Tensor& x, double p, std::uint64_t seed, std::uint64_t call, std::int64_t first) {
   constexpr std::int64_t grain = 1 << 13, group = kernels::random_group;
-  static_assert(grain % group == 0 && bfloat16_block % group == 0);
+  static_assert(grain % group == 0 && kernels::wide_block % group == 0);
   Tensor y = Tensor::empty(x.shape(), x.dtype());
   dispatch_floating(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -37,14 +37,13 @@ Tensor dropout_at(const Tensor& x, double p, std::uint64_t seed, std::uint64_t c
     const std::int64_t head = std::min((group - first % group) % group, x.numel());
     if (head > 0) drop_some<T>(to, from, {seed, call}, first, head, p);
     parallel_for(x.numel() - head, grain, [&](std::int64_t begin, std::int64_t end) {
-      ReadBlock<T> read;
-      WriteBlock<T> write;
-      const std::int64_t step = std::is_same_v<T, W> ? end - begin : bfloat16_block;
+      kernels::WideBlock<T> of_x, of_y;
+      const std::int64_t step = kernels::block_length<T>(end - begin);
       for (std::int64_t i = head + begin; i < head + end; i += step) {
         const std::int64_t n = std::min(step, head + end - i);
-        kernels::random<W>().dropout(write.buffer(to + i), read(from + i, n, 1), {seed, call}, first + i, n,
+        kernels::random<W>().dropout(of_y.target(to + i), of_x.read(from + i, n), {seed, call}, first + i, n,
                                      kernels::drop_limit(p), static_cast<W>(kernels::keep_scale(p)));
-        write.done(to + i, n);
+        of_y.store(to + i, n);
       }
     });
   });

@@ -5,8 +5,8 @@
 #include "base/function_ref.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/threads/parallel.hpp"
-#include "kernels/convert.hpp"
 #include "kernels/elementwise.hpp"
+#include "kernels/wide_row.hpp"
 #include "tensor/check.hpp"
 #include "tensor/convert.hpp"
 
@@ -56,51 +56,20 @@ void each_run(const Shape& out, const Shape* const (&operands)[K],
               FunctionRef<void(std::int64_t z, const std::int64_t* at, const int* stride, std::int64_t n)> body,
               std::int64_t grain = elementwise_grain);
 
-// ---- bfloat16: kernels work on float. Runs are converted to float, computed and rounded, block by block -------------
-
-constexpr std::int64_t bfloat16_block = 512;  // elements: blocks of three operands stay in the L1 cache
-
-/// Input of a kernel: a run of x, or a block of BFloat16 converted to float. Stride 0 repeats one number.
-template <class T>
-struct ReadBlock {
-  const T* operator()(const T* x, std::int64_t, int) const { return x; }
-};
-template <>
-struct ReadBlock<BFloat16> {
-  const float* operator()(const BFloat16* x, std::int64_t n, int stride) {
-    kernels::widen(buffer, x, stride ? n : 1);
-    return buffer;
-  }
-  float buffer[bfloat16_block];
-};
-
-/// Output of a kernel: buffer() is where it writes a run of y; done() then stores the elements of y.
-template <class T>
-struct WriteBlock {
-  T* buffer(T* y) const { return y; }
-  void done(T*, std::int64_t) const {}
-};
-template <>
-struct WriteBlock<BFloat16> {
-  float* buffer(BFloat16*) { return block; }
-  void done(BFloat16* y, std::int64_t n) const { kernels::round(y, block, n); }
-  float block[bfloat16_block];
-};
-
-/// Makes f(z, x, y, n, sx, sy) a function on runs of Z, X and Y: block by block if f takes float instead of BFloat16.
+/// Makes f(z, x, y, n, sx, sy) a function on runs of Z, X and Y: block by block if f takes wide types instead.
 template <class Z, class X, class Y, class F>
 auto by_blocks(const F& f) {
   if constexpr (std::is_invocable_v<F, Z*, const X*, const Y*, std::int64_t, int, int>)
     return f;
   else
     return [f](Z* z, const X* x, const Y* y, std::int64_t n, int sx, int sy) {
-      ReadBlock<X> of_x;
-      ReadBlock<Y> of_y;
-      WriteBlock<Z> of_z;
-      for (std::int64_t i = 0; i < n; i += bfloat16_block) {
-        const std::int64_t m = std::min(bfloat16_block, n - i);
-        f(of_z.buffer(z + i), of_x(x + sx * i, m, sx), of_y(y + sy * i, m, sy), m, sx, sy);
-        of_z.done(z + i, m);
+      kernels::WideBlock<X> of_x;
+      kernels::WideBlock<Y> of_y;
+      kernels::WideBlock<Z> of_z;
+      for (std::int64_t i = 0; i < n; i += kernels::wide_block) {
+        const std::int64_t m = std::min(kernels::wide_block, n - i);
+        f(of_z.target(z + i), of_x.read(x + sx * i, sx ? m : 1), of_y.read(y + sy * i, sy ? m : 1), m, sx, sy);
+        of_z.store(z + i, m);
       }
     };
 }
@@ -112,17 +81,15 @@ auto by_blocks(const F& f) {
     return f;
   else
     return [f](Y* y, const X* x, std::int64_t n) {
-      ReadBlock<X> of_x;
-      WriteBlock<Y> of_y;
-      for (std::int64_t i = 0; i < n; i += bfloat16_block) {
-        const std::int64_t m = std::min(bfloat16_block, n - i);
-        f(of_y.buffer(y + i), of_x(x + i, m, 1), m);
-        of_y.done(y + i, m);
+      kernels::WideBlock<X> of_x;
+      kernels::WideBlock<Y> of_y;
+      for (std::int64_t i = 0; i < n; i += kernels::wide_block) {
+        const std::int64_t m = std::min(kernels::wide_block, n - i);
+        f(of_y.target(y + i), of_x.read(x + i, m), m);
+        of_y.store(y + i, m);
       }
     };
 }
-
-// --------------------------------------------------------------------------------------------------------------------
 
 /// z = x; stride 0 repeats the number *x.
 template <class T>

@@ -7,10 +7,10 @@
 namespace fit {
 
 /// Gives input 0 a gradient with few nonzero elements: add(sum) adds it to the gradient in place. op() computes it as a
-/// separate tensor instead while gradients are recorded, and for bfloat16, which must be added in float32.
+/// separate tensor instead while gradients are recorded, and for narrow types, which must be added in a wide one.
 template <class Add, class Op>
 void give_sparse(Backward& b, const Add& add, const Op& op) {
-  if (b.recording() || b.dtype(0) == bfloat16) return b.give(0, op());
+  if (b.recording() || is_narrow(b.dtype(0))) return b.give(0, op());
   Backward::Target t = b.target(0);
   if (!t.add) kernels::zero(t.grad.fresh<char>(), t.grad.numel() * size_of(t.grad.dtype()));
   add(t.grad);

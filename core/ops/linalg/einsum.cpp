@@ -379,8 +379,8 @@ Tensor einsum(const std::string& formula, const std::vector<Tensor>& given) {
   DType t = given[0].dtype();
   for (const Tensor& x : given) t = promote(t, x.dtype());
   if (!is_floating(t))
-    check::fail("einsum", "the operands are ", t,
-                ": one must be bfloat16, float32 or float64; convert with .to(float32)");
+    check::fail("einsum", "the operands are ", t, ": one must be ", check::floating_types,
+                "; convert with .to(float32)");
   agree(formula, f, operands);
   // A single product rounds once by itself. With several steps, each step would round.
   const Precision p = several_steps(f) ? Precision::rounded_or_native : Precision::native;

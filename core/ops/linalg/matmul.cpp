@@ -22,8 +22,8 @@ namespace {
 void check_types(const char* op, const Tensor& a, const Tensor& b) {
   check::defined(op, "a", a, "b", b);
   if (!is_floating(promote(a.dtype(), b.dtype())))
-    check::fail(op, "a is ", a.dtype(), ", b is ", b.dtype(),
-                ": one must be bfloat16, float32 or float64; convert with .to(float32)");
+    check::fail(op, "a is ", a.dtype(), ", b is ", b.dtype(), ": one must be ", check::floating_types,
+                "; convert with .to(float32)");
 }
 
 Shape leading(const Shape& s) { return Shape(s.begin(), s.rank() - 2); }

@@ -1,11 +1,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/scratch.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/threads/parallel.hpp"
-#include "kernels/convert.hpp"
 #include "kernels/rows/rows_softmax.hpp"
+#include "kernels/wide_row.hpp"
 #include "ops/common/precision.hpp"
 #include "ops/network/softmax.hpp"
 #include "tensor/check.hpp"
@@ -24,31 +23,6 @@ void each_row(const Tensor& logits, const Body& body) {
                  for (; r < end; ++r) body(r);
                });
 }
-
-/// Access of a kernel to rows of logits: direct, or through a float buffer for BFloat16.
-template <class T>
-class RowBuffer {
- public:
-  explicit RowBuffer(std::int64_t) {}
-  const T* read(const T* row) const { return row; }
-  T* buffer(T* row) const { return row; }
-  void done(T*) const {}
-};
-template <>
-class RowBuffer<BFloat16> {
- public:
-  explicit RowBuffer(std::int64_t n) : n_(n), row_(n) {}
-  const float* read(const BFloat16* row) const {
-    kernels::widen(row_.get(), row, n_);
-    return row_.get();
-  }
-  float* buffer(BFloat16*) const { return row_.get(); }
-  void done(BFloat16* row) const { kernels::round(row, row_.get(), n_); }
-
- private:
-  std::int64_t n_;
-  kernels::Scratch<float> row_;
-};
 
 /// dlogits = (softmax(logits) - one_hot(targets)) dy for each row, in one pass. Overwrites the logits if no other
 /// tensor shares them. `stats` [2, N] holds each row's max and the rest of its sum of e^(x - max): without the 1 of one
@@ -71,15 +45,15 @@ Tensor fused_gradient(const Tensor& logits, const Tensor& targets, const Tensor&
         std::fill_n(to + r * n, n, T(0));
         return;
       }
-      const RowBuffer<T> row_buffer(n);
-      const W* const row = row_buffer.read(x + r * n);
-      W* const out = row_buffer.buffer(to + r * n);
+      kernels::WideRow<T> wide(n);
+      const W* const row = wide.read(x + r * n, n);
+      W* const out = wide.target(to + r * n);
       const W rest = max[rows + r], sum = 1 + rest;
       const bool is_max = row[target[r]] == max[r];  // before `out` overwrites the row
       exps(out, row, n, max[r], g[r] / sum);
       W& of_target = out[target[r]];
       of_target = is_max ? -g[r] * (rest / sum) : of_target - g[r];
-      row_buffer.done(to + r * n);
+      wide.store(to + r * n, n);
     });
   });
   return dx;
@@ -122,8 +96,8 @@ Tensor cross_entropy_rows(const Tensor& logits, const Tensor& targets, std::int6
         loss[r] = max[r] = rest[r] = 0;
         return;
       }
-      const RowBuffer<T> row_buffer(n);
-      const W* const row = row_buffer.read(x + r * n);
+      kernels::WideRow<T> wide(n);
+      const W* const row = wide.read(x + r * n, n);
       max_and_rest(row, n, max[r], rest[r]);
       loss[r] = std::log1p(rest[r]) + (max[r] - row[target[r]]);
     });

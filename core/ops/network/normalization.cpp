@@ -6,8 +6,8 @@
 
 #include "base/scratch.hpp"
 #include "fit/threads/parallel.hpp"
-#include "kernels/convert.hpp"
 #include "kernels/rows/rows_norm.hpp"
+#include "kernels/wide_row.hpp"
 #include "ops/common/precision.hpp"
 #include "ops/reduce/reduction.hpp"
 #include "ops/reduce/slice_scale.hpp"
@@ -33,19 +33,6 @@ const T* pointer(const Tensor& t) {
   return t.defined() ? t.data<T>().data() : nullptr;
 }
 
-// Copies a row to W.
-void read_row(float* to, const BFloat16* row, std::int64_t n) { kernels::widen(to, row, n); }
-template <class W>
-void read_row(W* to, const W* row, std::int64_t n) {
-  std::copy_n(row, n, to);
-}
-
-void write_row(BFloat16* row, const float* from, std::int64_t n) { kernels::round(row, from, n); }
-template <class W>
-void write_row(W* row, const W* from, std::int64_t n) {
-  std::copy_n(from, n, row);
-}
-
 // A copy of one row of x whose squares don't fit (slice_scale.hpp), scaled by a power of two.
 template <class W>
 class ScaledRow {
@@ -53,7 +40,7 @@ class ScaledRow {
   template <class T>
   ScaledRow(Norm kind, const T* row, std::int64_t n, double eps)
       : kernels_(kernels::norm_rows<W>()), kind_(kind), n_(n), eps_(eps), memory_(2 * n) {
-    read_row(x(), row, n);
+    std::transform(row, row + n, x(), [](T v) { return static_cast<W>(v); });
     const auto [low, high] = std::minmax_element(x(), x() + n);
     scale_ = scale_of<W>(std::max(std::abs(*low), std::abs(*high)));
     if (scale_ == 1) return;
@@ -96,7 +83,7 @@ class ScaledRow {
   W scale_ = 1, constant_ = 0;
 };
 
-// Rows of bfloat16 are converted, normalised and rounded in the cache; weight and bias are float32 then. Rows whose
+// Rows of narrow types are converted, normalised and rounded in the cache; weight and bias are float32 then. Rows whose
 // squares don't fit are normalised again.
 Forward forward(Norm kind, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
   const std::int64_t n = x.shape().back(), rows = row_count(x);
@@ -112,29 +99,21 @@ Forward forward(Norm kind, const Tensor& x, const Tensor& weight, const Tensor& 
     const T* const from = x.data<T>().data();
     double* const mean = f.mean.defined() ? f.mean.fresh<double>() : nullptr;
     double* const rstd = f.rstd.fresh<double>();
-    const bool nontemporal = kernels::stores_nontemporal(y, rows, n);
-    const auto normalise = [&](W* to, const W* rows_of_x, std::int64_t r, std::int64_t count, bool past_caches) {
-      kernel(to, mean ? mean + r : nullptr, rstd + r, rows_of_x, pointer<W>(weight), pointer<W>(bias), count, n, eps,
-             past_caches);
-    };
+    const bool nontemporal = !narrow<T> && kernels::stores_nontemporal(y, rows, n);
     parallel_for(rows, std::max<std::int64_t>(1, work / n), [&](std::int64_t first, std::int64_t end) {
-      std::int64_t r = first;
-      if constexpr (std::is_same_v<T, BFloat16>) {
-        const std::int64_t together = std::max<std::int64_t>(1, cached / n);
-        const kernels::Scratch<float> block(together * n);
-        for (; r < end; r += together) {
-          const std::int64_t count = std::min(together, end - r);
-          kernels::widen(block.get(), from + r * n, count * n);
-          normalise(block.get(), block.get(), r, count, false);
-          kernels::round(y + r * n, block.get(), count * n);
-        }
-      } else {
-        normalise(y + r * n, from + r * n, r, end - r, nontemporal);
+      const std::int64_t together = narrow<T> ? std::max<std::int64_t>(1, cached / n) : end - first;
+      kernels::WideRow<T> wide(together * n);
+      for (std::int64_t r = first; r < end; r += together) {
+        const std::int64_t count = std::min(together, end - r);
+        kernel(wide.target(y + r * n), mean ? mean + r : nullptr, rstd + r, wide.read(from + r * n, count * n),
+               pointer<W>(weight), pointer<W>(bias), count, n, eps, nontemporal);
+        wide.store(y + r * n, count * n);
       }
-      for (r = first; r < end; ++r) {
+      for (std::int64_t r = first; r < end; ++r) {
         if (squares_fit<W>(rstd[r])) continue;
         const ScaledRow<W> row(kind, from + r * n, n, eps);
-        write_row(y + r * n, row.forward(mean ? mean + r : nullptr, rstd + r, weight, bias), n);
+        const W* const again = row.forward(mean ? mean + r : nullptr, rstd + r, weight, bias);
+        std::transform(again, again + n, y + r * n, [](W v) { return static_cast<T>(v); });
       }
     });
   });
@@ -243,7 +222,7 @@ Tensor norm_rows(const char* op, Norm kind, const Tensor& x, const Tensor& weigh
   consider("bias", bias);
   if (!(eps >= 0)) check::fail(op, "eps is ", eps, ": it can't be negative");
   constexpr Precision p = Precision::float32;
-  if (t == bfloat16 && result_dtype(p, t) == bfloat16 && !detail::wants_record({x, weight, bias}))
+  if (is_narrow(t) && is_narrow(result_dtype(p, t)) && !detail::wants_record({x, weight, bias}))
     return forward(kind, x, to_float32(weight), to_float32(bias), eps).y;
   t = compute_dtype(p, t);
   return with_precision(p, {x, weight, bias}, [&](const Tensor& x, const Tensor& weight, const Tensor& bias) {

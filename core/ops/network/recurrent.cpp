@@ -237,11 +237,11 @@ std::vector<Tensor> steps(Cell cell, const Operands& in) {
   const char* const op = name_of(cell);
   const char* const names[] = {"x", "weight", "bias", "h", "c"};
   const Autocast exact(float32);
-  DType type = bfloat16;
+  DType type{};
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (i == 2 && !in[i].defined()) continue;
     check::floating(op, names[i], in[i]);
-    type = promote(type, in[i].dtype());
+    type = i == 0 ? in[i].dtype() : promote(type, in[i].dtype());
   }
   const std::int64_t G = gates_of(cell);
   const Tensor &x = in[0], &h = in[3];

@@ -5,7 +5,7 @@
 #include "base/scratch.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/threads/parallel.hpp"
-#include "kernels/convert.hpp"
+#include "kernels/wide_row.hpp"
 #include "tensor/check.hpp"
 #include "tensor/convert.hpp"
 #include "tensor/dispatch.hpp"
@@ -58,7 +58,6 @@ Tensor rotary(const Tensor& x, const Tensor& table, const RotaryOptions& options
   dispatch_floating(x.dtype(), [&](auto zero) {
     using E = decltype(zero);
     using N = AccT<E>;
-    constexpr bool is_bfloat16 = std::is_same_v<E, BFloat16>;
     const E* const from = x.data<E>().data();
     E* const to = y.fresh<E>();
     const std::int64_t rows = W == 0 ? 0 : x.numel() / W;
@@ -66,7 +65,8 @@ Tensor rotary(const Tensor& x, const Tensor& table, const RotaryOptions& options
     const auto rotate = options.layout() == RotaryLayout::interleaved ? kernels.interleaved : kernels.half_split;
     parallel_for(rows, std::max<std::int64_t>(1, (1 << 14) / std::max<std::int64_t>(W, 1)),
                  [&](std::int64_t row, std::int64_t end) {
-                   const kernels::Scratch<N> scratch(D + (is_bfloat16 ? 2 * rotated : 0));
+                   const kernels::Scratch<N> scratch(D);
+                   kernels::WideRow<E> of_x(rotated), of_y(rotated);
                    N *const cosine = scratch.get(), *const sine = cosine + D / 2;
                    for (; row < end; ++row) {
                      const double* const angle = angles + (at ? at[row % period] : offset + row % T) * D;
@@ -74,14 +74,9 @@ Tensor rotary(const Tensor& x, const Tensor& table, const RotaryOptions& options
                        cosine[i] = static_cast<N>(angle[2 * i]);
                        sine[i] = static_cast<N>(options.inverse() ? -angle[2 * i + 1] : angle[2 * i + 1]);
                      }
-                     if constexpr (is_bfloat16) {
-                       N *const wide = sine + D / 2, *const rotated_row = wide + rotated;
-                       kernels::widen(wide, from + row * W, rotated);
-                       rotate(rotated_row, wide, cosine, sine, D / 2, rotated / D);
-                       kernels::round(to + row * W, rotated_row, rotated);
-                     } else {
-                       rotate(to + row * W, from + row * W, cosine, sine, D / 2, rotated / D);
-                     }
+                     rotate(of_y.target(to + row * W), of_x.read(from + row * W, rotated), cosine, sine, D / 2,
+                            rotated / D);
+                     of_y.store(to + row * W, rotated);
                      std::copy(from + row * W + rotated, from + (row + 1) * W, to + row * W + rotated);
                    }
                  });

@@ -6,6 +6,7 @@
 #include "ops/elementwise/broadcast.hpp"
 #include "ops/index/axis_slices.hpp"
 #include "ops/reduce/slice_scale.hpp"
+#include "ops/squared_distance.hpp"
 
 namespace fit {
 namespace {
@@ -23,7 +24,31 @@ Tensor unit(const Tensor& x, double p, int axis, double eps) {
   return near_one / where(scaled < least, least, scaled);
 }
 
+/// total((a - b)^2), where total is the sum divided by n: dy/da = 2 (a - b) / n.
+Tensor fused_distance(const char* op, const Tensor& a, const Tensor& b, Tensor (*total)(const Tensor&), double n) {
+  Tensor y;
+  {
+    const NoGrad no_grad;
+    const Tensor d = a - b;
+    y = total(d * d);
+  }
+  return record(op, {a, b}, std::move(y), keep::inputs, [factor = 2 / n](Backward& b) {
+    const Tensor d = (b.x(0) - b.x(1)) * (b.dy() * factor);
+    if (b.wants(0)) b.give(0, d);
+    if (b.wants(1)) b.give(1, -d);
+  });
+}
+
 }  // namespace
+
+Tensor detail::squared_distance(const Tensor& a, const Tensor& b) {
+  return fused_distance(
+      "squared_distance", a, b, [](const Tensor& x) { return sum(x); }, 1);
+}
+Tensor detail::mean_squared_distance(const Tensor& a, const Tensor& b) {
+  return fused_distance(
+      "mean_squared_distance", a, b, [](const Tensor& x) { return mean(x); }, static_cast<double>(a.numel()));
+}
 
 Tensor dot(const Tensor& a, const Tensor& b) {
   check::defined("dot", "a", a, "b", b);

@@ -38,7 +38,8 @@ struct Smallest {
 /// argmax or argmin along one axis.
 template <class Which>
 Tensor indices(const Tensor& x, int axis, KeepDims keep) {
-  if (x.dtype() == bfloat16) return indices<Which>(x.detach().to(float32), axis, keep);  // kernels read floats
+  if (const DType wide = acc_dtype(x.dtype()); wide != x.dtype())
+    return indices<Which>(x.detach().to(wide), axis, keep);  // kernels read wide types
   const kernels::AxisView slices(x.shape(), axis);
   if (slices.n == 0)
     check::fail(Which::index_name, "axis ", axis, " of shape ", x.shape(), " has no elements to choose from");

@@ -77,7 +77,7 @@ void each_square_sum(const Reduction& r, const Tensor& x, bool centred, const Fi
 // The type of a sum, which is float32 under Autocast.
 DType sum_dtype(const Tensor& x) { return result_dtype(Precision::native_or_float32, total_dtype(x)); }
 
-// Sum in type t: total_dtype(x), or float32 for bfloat16.
+// Sum in type t: total_dtype(x), or the type in which kernels compute it.
 Tensor sum_over(const Reduction& r, const Tensor& x, const Shape& result, DType t) {
   Tensor y = Tensor::empty(result, t);
   dispatch(x.dtype(), [&](auto zero) {

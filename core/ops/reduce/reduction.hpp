@@ -4,8 +4,8 @@
 
 #include "base/function_ref.hpp"
 #include "fit/ops/ops.hpp"
-#include "kernels/convert.hpp"
 #include "kernels/rows/reduce.hpp"
+#include "kernels/wide_row.hpp"
 #include "tensor/convert.hpp"
 
 // Shared by all reductions: the reduced axes, their memory layout, and the split of the work into pieces.
@@ -98,18 +98,21 @@ void fold_plain(const Reduction& r, const T* x, Acc identity, const F& f, Functi
       combine, each_output<Acc>(finish));
 }
 
-/// Calls a float kernel on blocks of BFloat16, converted in parts: some rows, or a part of one row.
-inline void fold_bfloat16(kernels::Fold<float> kernel, double* acc, const BFloat16* x, const double* centre,
-                          std::int64_t kept, std::int64_t ks, std::int64_t reduced, std::int64_t rs) {
+/// Calls a kernel on a block of numbers: of a narrow T in parts, some rows or a part of one row, which stay in the L1
+/// cache.
+template <class T>
+void fold_block(kernels::Fold<AccT<T>> kernel, double* acc, const T* x, const double* centre, std::int64_t kept,
+                std::int64_t ks, std::int64_t reduced, std::int64_t rs) {
+  if constexpr (!narrow<T>) return kernel(acc, x, centre, kept, ks, reduced, rs);
   constexpr std::int64_t capacity = 4096;
-  float part[capacity];
+  kernels::WideBlock<T, capacity> wide;
   const bool rows = rs == 1;  // otherwise columns: reduced elements are rs apart
   const std::int64_t length = rows ? reduced : kept, count = rows ? kept : reduced, step = rows ? ks : rs;
   for (std::int64_t j = 0, n; j < length; j += n) {
     n = std::min(capacity, length - j);
     for (std::int64_t i = 0, m; i < count; i += m) {
       m = std::min(rows ? capacity / n : capacity / n / 4 * 4, count - i);  // columns: whole groups of the kernel
-      for (std::int64_t k = 0; k < m; ++k) kernels::widen(part + k * n, x + (i + k) * step + j, n);
+      const AccT<T>* const part = wide.read(x + i * step + j, m, n, step);
       const std::int64_t first = rows ? i : j;  // output
       const double* const c = centre ? centre + first : nullptr;
       rows ? kernel(acc + first, part, c, m, n, n, 1) : kernel(acc + first, part, c, n, 1, m, n);
@@ -125,11 +128,7 @@ void fold_floating(const Reduction& r, const Tensor& x, double identity, kernels
   r.fold<double>(
       identity,
       [=, from = x.data<T>().data()](double* acc, std::int64_t at, std::int64_t first, auto... block) {
-        const double* const c = centre ? centre + first : nullptr;
-        if constexpr (std::is_same_v<T, BFloat16>)
-          fold_bfloat16(kernel, acc, from + at, c, block...);
-        else
-          kernel(acc, from + at, c, block...);
+        fold_block<T>(kernel, acc, from + at, centre ? centre + first : nullptr, block...);
       },
       combine, each_output<double>(finish));
 }

@@ -11,13 +11,10 @@
 namespace fit {
 namespace {
 
-// Converts bfloat16 to float for comparisons.
+// Numbers are compared in the type in which kernels compute.
 template <class T>
-auto number(T v) {
-  if constexpr (std::is_same_v<T, BFloat16>)
-    return static_cast<float>(v);
-  else
-    return v;
+AccT<T> number(T v) {
+  return static_cast<AccT<T>>(v);
 }
 
 // An unsigned key with the order of the elements: -0 equals 0, NaN is last. Reversed if `descending`.

@@ -25,9 +25,9 @@ Tensor Tensor::to(DType target) const {
       using From = decltype(from);
       using To = decltype(to);
       run_unary<To, From>(y, *this, [](To* out, const From* x, std::int64_t n) {
-        if constexpr (std::is_same_v<From, BFloat16> && std::is_same_v<To, float>)
+        if constexpr (narrow<From> && std::is_same_v<To, AccT<From>>)
           kernels::widen(out, x, n);
-        else if constexpr (std::is_same_v<From, float> && std::is_same_v<To, BFloat16>)
+        else if constexpr (narrow<To> && std::is_same_v<From, AccT<To>>)
           kernels::round(out, x, n);
         else
           for (std::int64_t i = 0; i < n; ++i) out[i] = convert<To>(x[i]);

@@ -177,7 +177,7 @@ Tensor arange(std::int64_t n) {
 
 Tensor linspace(double start, double stop, std::int64_t count, DType dtype) {
   if (count < 0) check::fail("linspace", "count is ", count, ": it can't be negative");
-  if (!is_floating(dtype)) check::fail("linspace", "dtype is ", dtype, ": it must be bfloat16, float32 or float64");
+  if (!is_floating(dtype)) check::fail("linspace", "dtype is ", dtype, ": it must be ", check::floating_types);
   Tensor y = Tensor::empty({count}, dtype);
   // (stop - start) / 2 can't overflow; it has half as many steps.
   const double step = count > 1 ? (stop / 2 - start / 2) / (static_cast<double>(count - 1) / 2) : 0;

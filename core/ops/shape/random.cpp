@@ -48,11 +48,11 @@ void fill(Tensor& y, Generator& g, const Done& done) {
 
 template <class Kind>
 Tensor filled(const char* op, const Shape& shape, DType dtype, Generator& g) {
-  if (!is_floating(dtype)) check::fail(op, "dtype is ", dtype, ": it must be bfloat16, float32 or float64");
-  if (dtype == bfloat16) {
-    const Tensor y = filled<Kind>(op, shape, float32, g);
-    return (std::is_same_v<Kind, Uniform> ? minimum(y, full({}, 0x1.FEp-1)) : y).to(bfloat16);  // so that rounding does
-                                                                                                // not give 1
+  if (!is_floating(dtype)) check::fail(op, "dtype is ", dtype, ": it must be ", check::floating_types);
+  if (is_narrow(dtype)) {
+    const Tensor y = filled<Kind>(op, shape, acc_dtype(dtype), g);
+    const bool below_1 = std::is_same_v<Kind, Uniform>;  // also after rounding
+    return (below_1 ? minimum(y, full({}, 0x1.FEp-1)) : y).to(dtype);
   }
   Tensor y = Tensor::empty(shape, dtype);
   fill<Kind>(y, g, [](auto*, std::int64_t) {});
@@ -63,8 +63,8 @@ Tensor filled(const char* op, const Shape& shape, DType dtype, Generator& g) {
 template <class Kind>
 void refill(const char* op, Tensor& x, double factor, double shift, Generator& g) {
   check::floating(op, "the tensor", x);
-  if (x.dtype() == bfloat16) {
-    Tensor wide = Tensor::empty(x.shape());
+  if (is_narrow(x.dtype())) {
+    Tensor wide = Tensor::empty(x.shape(), acc_dtype(x.dtype()));
     refill<Kind>(op, wide, factor, shift, g);
     x.copy_(wide);
     return;
