@@ -48,6 +48,7 @@
 #include "fit/schedule.hpp"
 #include "fit/step_in_backward.hpp"
 #include "fit/summary.hpp"
+#include "fit/tensorboard.hpp"
 #include "fit/text.hpp"
 #include "fit/tokenizers.hpp"
 #include "fit/trainer.hpp"
