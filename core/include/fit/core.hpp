@@ -1,7 +1,7 @@
 #pragma once
 
-/// All headers of fit::core except <fit/xtensor.hpp>: tensors, gradients, operations, attention, files of arrays. They
-/// include no header of xtensor or OpenBLAS.
+/// All headers of fit::core except <fit/xtensor.hpp> and <fit/dlpack.hpp>: tensors, gradients, operations, attention,
+/// files of arrays. They include no header of xtensor or OpenBLAS.
 #include "fit/activation_checkpoint.hpp"
 #include "fit/attention.hpp"
 #include "fit/autocast.hpp"
