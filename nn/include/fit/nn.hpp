@@ -10,6 +10,7 @@
 #include "fit/diagnose.hpp"
 #include "fit/dist.hpp"
 #include "fit/distributions.hpp"
+#include "fit/gguf.hpp"
 #include "fit/interrupt.hpp"
 #include "fit/metrics.hpp"
 #include "fit/nn/activation.hpp"
