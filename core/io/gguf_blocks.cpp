@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "fit/bfloat16.hpp"
+#include "fit/base/bfloat16.hpp"
 #include "io/gguf.hpp"
 #include "io/half.hpp"
 

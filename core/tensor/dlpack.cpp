@@ -1,4 +1,4 @@
-#include "fit/dlpack.hpp"
+#include "fit/io/dlpack.hpp"
 
 #include <algorithm>
 #include <cstring>

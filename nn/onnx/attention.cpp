@@ -1,9 +1,9 @@
 // Attention as products and a softmax: the formula of core/attention/attend.hpp.
-#include "fit/attention.hpp"
+#include "fit/attention/attention.hpp"
 
 #include <limits>
 
-#include "fit/ops.hpp"
+#include "fit/ops/ops.hpp"
 #include "onnx/graph.hpp"
 
 namespace fit::nn::onnx {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "fit/ops.hpp"
-#include "fit/version.hpp"
+#include "fit/base/version.hpp"
+#include "fit/ops/ops.hpp"
 
 namespace fit::nn::onnx {
 namespace {

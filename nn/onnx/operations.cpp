@@ -2,7 +2,7 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "fit/ops.hpp"
+#include "fit/ops/ops.hpp"
 #include "onnx/graph.hpp"
 
 namespace fit::nn::onnx {

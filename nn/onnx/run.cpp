@@ -1,6 +1,6 @@
 #include "onnx/run.hpp"
 
-#include "fit/graph.hpp"
+#include "fit/graph/graph.hpp"
 
 namespace fit::nn::onnx {
 namespace {

@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "fit/nn/layer.hpp"
-#include "fit/observer.hpp"
+#include "fit/graph/observer.hpp"
+#include "fit/nn/layer/layer.hpp"
 
 // What a model did in a run.
 namespace fit::nn::onnx {

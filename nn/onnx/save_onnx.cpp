@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "fit/graph.hpp"
+#include "fit/graph/graph.hpp"
 #include "fit/onnx.hpp"
-#include "fit/ops.hpp"
+#include "fit/ops/ops.hpp"
 #include "io/atomic_file.hpp"
 #include "onnx/graph.hpp"
 

@@ -13,7 +13,7 @@
 #include <iostream>
 #include <limits>
 
-#include "fit/trainer.hpp"
+#include "fit/nn/training/trainer.hpp"
 #include "io/size_signal.hpp"
 #include "tensor/check.hpp"
 

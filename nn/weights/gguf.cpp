@@ -6,13 +6,13 @@
 #include <unordered_map>
 
 #include "common/load.hpp"
-#include "data/unicode.hpp"
-#include "fit/nn/weights.hpp"
-#include "fit/ops.hpp"
-#include "fit/tokenizers.hpp"
+#include "fit/nn/tokenizers/tokenizers.hpp"
+#include "fit/nn/weights/weights.hpp"
+#include "fit/ops/ops.hpp"
 #include "io/gguf.hpp"
-#include "layers/parametrized.hpp"
+#include "layer/parametrized.hpp"
 #include "tensor/check.hpp"
+#include "tokenizers/unicode.hpp"
 #include "weights/steps.hpp"
 
 namespace fit::nn {

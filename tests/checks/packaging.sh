@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$1"
 command -v python3 >/dev/null || { echo "skipped: python3 is not there"; exit 77; }
 packaging=core/cmake/packaging
-version=$(sed -n 's/.*FIT_VERSION_STRING "\(.*\)"/\1/p' core/include/fit/version.hpp)
+version=$(sed -n 's/.*FIT_VERSION_STRING "\(.*\)"/\1/p' core/include/fit/base/version.hpp)
 needed=$(sed -n 's/^  fit_need(\([A-Za-z_-]*\).*/\1/p' core/cmake/fitNeeds.cmake | tr '[:upper:]_' '[:lower:]-' | sort)
 port=$(python3 - "$packaging/vcpkg/fit/vcpkg.json" "$version" <<'END'
 import json, sys

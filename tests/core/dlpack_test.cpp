@@ -1,9 +1,9 @@
-#include "fit/dlpack.hpp"
+#include "fit/io/dlpack.hpp"
 
 #include <array>
 #include <limits>
 
-#include "fit/ops.hpp"
+#include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 

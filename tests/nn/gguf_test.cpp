@@ -2,10 +2,10 @@
 
 #include <cstring>
 
-#include "fit/memory.hpp"
-#include "fit/nn/quantize.hpp"
-#include "fit/ops.hpp"
-#include "fit/text.hpp"
+#include "fit/base/memory.hpp"
+#include "fit/nn/layers/quantize.hpp"
+#include "fit/nn/tokenizers/text.hpp"
+#include "fit/ops/ops.hpp"
 #include "io/gguf.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"

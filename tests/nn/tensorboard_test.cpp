@@ -5,8 +5,8 @@
 #include <cstring>
 #include <limits>
 
-#include "fit/ops.hpp"
-#include "nn/trained.hpp"
+#include "fit/ops/ops.hpp"
+#include "nn/models/trained.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 

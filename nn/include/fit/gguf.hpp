@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "fit/nn/gpt.hpp"
-#include "fit/option.hpp"
+#include "fit/base/option.hpp"
+#include "fit/nn/models/gpt.hpp"
 
 /// GGUF files, the models of llama.cpp (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md).
 ///

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "fit/tensor.hpp"
-#include "fit/training_listener.hpp"
+#include "fit/nn/training/training_listener.hpp"
+#include "fit/tensor/tensor.hpp"
 
 /// Event files for TensorBoard: `tensorboard --logdir runs` shows them, also while they are written.
 ///

@@ -1,6 +1,6 @@
 // A library for ctypes: fit's memory as DLPack tensors, and DLPack tensors as fit's.
-#include "fit/dlpack.hpp"
-#include "fit/ops.hpp"
+#include "fit/io/dlpack.hpp"
+#include "fit/ops/ops.hpp"
 
 using namespace fit;
 

@@ -22,7 +22,7 @@ class Fit(ConanFile):
                 "zlib/[>=1.2 <2]")
 
     def set_version(self):
-        header = (TOP / "core/include/fit/version.hpp").read_text()
+        header = (TOP / "core/include/fit/base/version.hpp").read_text()
         self.version = re.search(r'FIT_VERSION_STRING "([^"]+)"', header).group(1)
 
     def export_sources(self):

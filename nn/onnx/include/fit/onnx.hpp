@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "fit/nn/layer.hpp"
-#include "fit/option.hpp"
-#include "fit/tensor.hpp"
+#include "fit/base/option.hpp"
+#include "fit/nn/layer/layer.hpp"
+#include "fit/tensor/tensor.hpp"
 
 /// Models as ONNX files (https://onnx.ai), for ONNX Runtime and others. Link fit::onnx.
 ///
