@@ -155,12 +155,33 @@ void record_call(const AttentionCall& call, Computed& computed) {
   const std::vector<Tensor> no_tables;
   const Inputs all(operands_and_terms, call.score ? call.score->tables : no_tables);
   const Adjoint adjoint(call, computed);
+  std::int64_t layouts[3], offsets[3], tensors[3];  // of q, k and v
+  for (std::size_t i = 0; i < 3; ++i) {
+    layouts[i] = static_cast<std::int64_t>(call.operands[i].layout), offsets[i] = call.operands[i].offset;
+    tensors[i] = static_cast<std::int64_t>(input_of(call.operands, i));
+  }
+  const std::initializer_list<OpAttribute> attributes{{"heads", call.a.H},
+                                                      {"kv_heads", call.a.kv_heads},
+                                                      {"features", call.a.D},
+                                                      {"value_features", call.a.Dv},
+                                                      {"layouts", Span<const std::int64_t>(layouts, 3)},
+                                                      {"offsets", Span<const std::int64_t>(offsets, 3)},
+                                                      {"tensors", Span<const std::int64_t>(tensors, 3)},
+                                                      {"scale", call.a.scale},
+                                                      {"causal", call.a.causal},
+                                                      {"window", call.a.window},
+                                                      {"dropout", call.a.dropout},
+                                                      {"mask", call.options.mask()},
+                                                      {"alibi", call.alibi},
+                                                      {"attends", call.attends.has_value()},
+                                                      {"score", call.score.has_value()}};
+  const OpName op("attention", attributes);
   if (!adjoint.weights && !adjoint.lse) {
-    r.output = record("attention", all, std::move(r.output), kept, adjoint);
+    r.output = record(op, all, std::move(r.output), kept, adjoint);
     return;
   }
   std::vector<Tensor> outputs = adjoint.outputs(r);
-  record("attention", all, outputs, kept, adjoint);
+  record(op, all, outputs, kept, adjoint);
 }
 
 }  // namespace fit::detail

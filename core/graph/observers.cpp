@@ -135,10 +135,10 @@ void Attached::replace(ObserverList* list) noexcept {
 
 // ---- notification -------------------------------------------------------------------------------------------------
 
-void notify_op(const char* op, const Inputs& inputs, const Tensor* outputs, int count) {
+void notify_op(const OpName& op, const Inputs& inputs, const Tensor* outputs, int count) {
   bool in_backward = false;
   for (const ObserverLink* at = thread_state.observed; at; at = at->outer) in_backward |= at->adjoint;
-  const OpEvent event{op, inputs, outputs, count, in_backward};
+  const OpEvent event{op.name, inputs, outputs, count, in_backward, {op.attributes, op.count}};
   notify_thread([&](Observer& o) { o.op_recorded(event); });
 }
 

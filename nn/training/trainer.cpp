@@ -217,7 +217,7 @@ std::shared_ptr<void> Trainer::begin() {
   buffers_ = std::make_shared<nn::SavedBuffers>(model_);
   note_place();
   if (writes()) metrics_ = MetricsLog(path("metrics.jsonl"), checkpoint_.step > 0 ? checkpoint_.step : -1);
-  const TrainingStart start{options_.out(), options_.title(), options_.steps(), metrics_.rows()};
+  const TrainingStart start{options_.out(), options_.title(), options_.steps(), checkpoint_.step, metrics_.rows()};
   tell([&](TrainingListener& listener) { listener.on_begin(start); });
   if (look_) look();
   model_.train();

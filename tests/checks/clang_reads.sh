@@ -4,7 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 read -ra mpi < <(mpicxx --showme:compile 2>/dev/null || true)
-flags=(-std=c++17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -Icore/include -Inn/include -Inn/plot/include -Inn/dist/mpi/include -Icore -Inn
+flags=(-std=c++17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -Icore/include -Inn/include -Inn/plot/include -Inn/dist/mpi/include
+  -Inn/onnx/include -Icore -Inn
   -Iexamples -Itests "${mpi[@]/#-I/-isystem}" '-DEXAMPLES_DATA=""' '-DEXAMPLES_MINILM=""' '-DFIT_GOLDEN_DIR=""')
 folders=(examples tests/bench tests/checks)
 ((${#mpi[@]} == 0)) || { folders+=(nn/dist/mpi tests/dist) && flags+=(-DFIT_MPI=1); }

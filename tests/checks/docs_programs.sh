@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# docs_programs.sh PAGE DIR [mpi]: prints the names <page>_<number> of the C++ blocks of a page that have a main(), and
+# docs_programs.sh PAGE DIR [LIBRARY...]: prints the names <page>_<number> of the C++ blocks of a page that have a main(), and
 # writes into DIR
-#   <page>.cpp          these programs as functions, for tests/checks/docs_main.cpp; those over MPI only with `mpi`
+#   <page>.cpp          these programs as functions, for tests/checks/docs_main.cpp; those that include fit/mpi.hpp only with `mpi`, and so on
 #   <page>_<number>.txt what a program prints, if the block after it is ```text
 #   NAME.py             each ```python block that begins with "# NAME.py", for the programs of the page to run
 set -euo pipefail
 page=$(realpath "$1") base=$(basename "$1" .md)
 mkdir -p "$2"
 rm -f "$2/${base}"_*.txt
-awk -v page="$page" -v base="$base" -v dir="$2" -v mpi="${3:-}" '
+awk -v page="$page" -v base="$base" -v dir="$2" -v optional=" ${*:3} " '
   # A program becomes a namespace, main() a function in it. Includes stay outside. Line numbers are those of the page.
   function add_program(name, text, line,    lines, n, i, in_main) {
     n = split(text, lines, "\n") - 1
@@ -28,7 +28,7 @@ awk -v page="$page" -v base="$base" -v dir="$2" -v mpi="${3:-}" '
   /^```$/ {
     if (kind == "cpp" && text ~ /int main\(/) {
       name = base "_" ++count
-      if (text !~ /fit\/mpi.hpp/ || mpi) {
+      if (!match(text, /fit\/(mpi|onnx)\.hpp/) || index(optional, " " substr(text, RSTART + 4, RLENGTH - 8) " ")) {
         add_program(name, text, first)
         print name (text ~ /python3/ ? " python3" : "")
       }

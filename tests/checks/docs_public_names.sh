@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$1"
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
-find core/include nn/include nn/plot/include nn/dist/mpi/include -name '*.hpp' ! -path '*/detail/*' | sort |
+find core/include nn/include nn/plot/include nn/dist/mpi/include nn/onnx/include -name '*.hpp' ! -path '*/detail/*' | sort |
   xargs awk '
     FNR == 1 { spaces = hidden = 0 }
     /^namespace [a-z:]+ \{/ { ++spaces; begin = FNR; if (/detail/ && !hidden) hidden = spaces; next }

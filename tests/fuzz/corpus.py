@@ -144,6 +144,91 @@ for name, data in {
     put("npz", name, data)
 
 
+def text(s):
+    s = s if isinstance(s, bytes) else s.encode()
+    return struct.pack("<Q", len(s)) + s
+
+
+def gguf_file(keys, tensors, version=3, counts=None):
+    """keys: (name, type, bytes); tensors: (name, sizes from the last axis on, type, offset); 4096 bytes of data."""
+    head = b"GGUF" + struct.pack("<I", version) + struct.pack("<QQ", *(counts or (len(tensors), len(keys))))
+    head += b"".join(text(k) + struct.pack("<I", t) + v for k, t, v in keys)
+    for name, sizes, kind, offset in tensors:
+        head += text(name) + struct.pack(f"<I{len(sizes)}Q", len(sizes), *sizes) + struct.pack("<IQ", kind, offset)
+    return head + bytes(-len(head) % 32) + struct.pack("<1024f", *[0.01 * (i % 7) for i in range(1024)])
+
+
+def u32(n):
+    return struct.pack("<I", n)
+
+
+def f32_tensors(sizes):
+    at, all_tensors = 0, []
+    for name, shape in sizes:
+        all_tensors.append((name, shape, 0, at))
+        at += -(-4 * (shape[0] * (shape[1] if len(shape) > 1 else 1)) // 32) * 32
+    return all_tensors
+
+
+gpt_keys = [("general.architecture", 8, text("llama")), ("llama.context_length", 4, u32(4)),
+            ("llama.embedding_length", 4, u32(4)), ("llama.block_count", 4, u32(1)),
+            ("llama.feed_forward_length", 4, u32(4)), ("llama.attention.head_count", 4, u32(2)),
+            ("llama.attention.layer_norm_rms_epsilon", 6, struct.pack("<f", 1e-5)),
+            ("tokenizer.ggml.model", 8, text("llama")),
+            ("tokenizer.ggml.tokens", 9, struct.pack("<IQ", 8, 3) + text("a") + text("b") + text(b"\xff")),
+            ("tokenizer.ggml.scores", 9, struct.pack("<IQ3f", 6, 3, 0, -1, -2)),
+            ("tokenizer.ggml.eos_token_id", 4, u32(2))]
+gpt_tensors = f32_tensors([("token_embd.weight", [4, 3]), ("output_norm.weight", [4]), ("blk.0.attn_norm.weight", [4]),
+                           ("blk.0.attn_q.weight", [4, 4]), ("blk.0.attn_k.weight", [4, 4]), ("blk.0.attn_v.weight", [4, 4]),
+                           ("blk.0.attn_output.weight", [4, 4]), ("blk.0.ffn_norm.weight", [4]),
+                           ("blk.0.ffn_gate.weight", [4, 4]), ("blk.0.ffn_up.weight", [4, 4]),
+                           ("blk.0.ffn_down.weight", [4, 4])])
+
+
+def with_key(name, kind, value):
+    return [(k, t, v) for k, t, v in gpt_keys if k != name] + [(name, kind, value)]
+
+
+for name, data in {
+    "ok": gguf_file(gpt_keys, gpt_tensors),
+    "ok_version_2": gguf_file(gpt_keys, gpt_tensors, version=2),
+    "ok_no_tokens": gguf_file(gpt_keys[:7], gpt_tensors),
+    "ok_alignment": gguf_file(gpt_keys + [("general.alignment", 4, u32(32))], gpt_tensors),
+    "alignment_0": gguf_file(gpt_keys + [("general.alignment", 4, u32(0))], gpt_tensors),
+    "alignment_3": gguf_file(gpt_keys + [("general.alignment", 4, u32(3))], gpt_tensors),
+    "version_1": gguf_file(gpt_keys, gpt_tensors, version=1),
+    "tensors_2_64": gguf_file(gpt_keys, gpt_tensors, counts=((1 << 64) - 1, len(gpt_keys))),
+    "keys_2_64": gguf_file(gpt_keys, gpt_tensors, counts=(len(gpt_tensors), (1 << 64) - 1)),
+    "key_twice": gguf_file(gpt_keys + gpt_keys[:1], gpt_tensors),
+    "tensor_twice": gguf_file(gpt_keys, gpt_tensors[:1] * 2),
+    "list_2_63": gguf_file(gpt_keys + [("x", 9, struct.pack("<IQ", 8, 1 << 63))], gpt_tensors),
+    "list_in_list": gguf_file(gpt_keys + [("x", 9, struct.pack("<IQ", 9, 1) * 100)], gpt_tensors),
+    "text_2_64": gguf_file(gpt_keys + [("x", 8, struct.pack("<Q", (1 << 64) - 1))], gpt_tensors),
+    "type_13": gguf_file(gpt_keys + [("x", 13, b"")], gpt_tensors),
+    "boolean_2": gguf_file(gpt_keys + [("x", 7, b"\2")], gpt_tensors),
+    "blocks_2_31": gguf_file(with_key("llama.block_count", 4, u32(0x7FFFFFFF)), gpt_tensors),
+    "context_2_31": gguf_file(with_key("llama.context_length", 4, u32(0x7FFFFFFF)), gpt_tensors),
+    "heads_0": gguf_file(with_key("llama.attention.head_count", 4, u32(0)), gpt_tensors),
+    "heads_3": gguf_file(with_key("llama.attention.head_count", 4, u32(3)), gpt_tensors),
+    "heads_text": gguf_file(with_key("llama.attention.head_count", 8, text("2")), gpt_tensors),
+    "epsilon_nan": gguf_file(with_key("llama.attention.layer_norm_rms_epsilon", 6, b"\0\0\xc0\x7f"), gpt_tensors),
+    "key_length_2_62": gguf_file(gpt_keys + [("llama.attention.key_length", 10, struct.pack("<Q", 1 << 62))], gpt_tensors),
+    "base_negative": gguf_file(gpt_keys + [("llama.rope.freq_base", 6, struct.pack("<f", -1))], gpt_tensors),
+    "architecture": gguf_file(with_key("general.architecture", 8, text("clip")), gpt_tensors),
+    "sizes_wrap": gguf_file(gpt_keys, [("token_embd.weight", [1 << 32, 1 << 32], 0, 0)]),
+    "sizes_negative": gguf_file(gpt_keys, [("token_embd.weight", [(1 << 64) - 4, 3], 0, 0)]),
+    "axes_5": gguf_file(gpt_keys, [("token_embd.weight", [1] * 5, 0, 0)]),
+    "offset_2_63": gguf_file(gpt_keys, [("token_embd.weight", [4, 3], 0, 1 << 63)]),
+    "overlap": gguf_file(gpt_keys, [(n, s, t, 0) for n, s, t, _ in gpt_tensors]),
+    "quants": gguf_file(gpt_keys, [("token_embd.weight", [32, 3], 8, 0), ("q4", [256, 1], 12, 128), ("q6", [256, 1], 14, 288)]),
+    "eos_3": gguf_file(with_key("tokenizer.ggml.eos_token_id", 4, u32(3)), gpt_tensors),
+    "tokens_fewer": gguf_file(with_key("tokenizer.ggml.tokens", 9, struct.pack("<IQ", 8, 1) + text("a")), gpt_tensors),
+    "head_only": b"GGUF" + struct.pack("<IQQ", 3, 0, 0),
+    "nothing": b"",
+}.items():
+    put("gguf", name, data)
+
+
 def idx(code, sizes, data):
     return bytes([0, 0, code, len(sizes)]) + b"".join(struct.pack(">I", s) for s in sizes) + data
 

@@ -16,6 +16,7 @@
 #include "fit/nn/tokenizers/text.hpp"
 #include "fit/nn/tokenizers/tokenizers.hpp"
 #include "fit/nn/training/checkpoint.hpp"
+#include "fit/nn/weights/gguf.hpp"
 
 namespace fit::test {
 
@@ -85,6 +86,15 @@ void checkpoint(const std::string& path) {
   const CheckpointInfo info = checkpoint_info(path);
   require(info.step >= 0 && info.version >= 1, "what it says of itself can't be");
   checkpoint_part(path, "model");
+}
+
+void gguf(const std::string& path) {
+  const nn::GGUFModel m = nn::load_gguf(path);
+  const nn::GGUFModel back = written_and_read(
+      [&](const std::string& file) { nn::save_gguf(file, m.model, m.tokenizer, nn::SaveGGUFOptions().name(m.name)); },
+      [](const std::string& file) { return nn::load_gguf(file); });
+  require(same(m.model.state_dict(), back.model.state_dict()) && m.tokenizer.tokens == back.tokenizer.tokens,
+          "it comes back as something else");
 }
 
 void idx(const std::string& path) { data::read_idx(path); }
@@ -181,6 +191,7 @@ const std::vector<FuzzTarget>& fuzz_targets() {
       {"npy", npy, repair_npy},
       {"npz", npz, repair_npz},
       {"checkpoint", checkpoint, repair_safetensors},
+      {"gguf", gguf, repair_nothing},
       {"idx", idx, repair_nothing},
       {"csv", csv, repair_nothing},
       {"characters", characters, repair_nothing},

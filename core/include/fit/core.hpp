@@ -1,7 +1,7 @@
 #pragma once
 
-/// All headers of fit::core except <fit/tensor/xtensor.hpp>: tensors, gradients, operations, attention, files of
-/// arrays. They include no header of xtensor or OpenBLAS.
+/// All headers of fit::core except <fit/tensor/xtensor.hpp> and <fit/tensor/dlpack.hpp>: tensors, gradients,
+/// operations, attention, files of arrays. They include no header of xtensor or OpenBLAS.
 #include "fit/attention/attention.hpp"
 #include "fit/attention/linear_attention.hpp"
 #include "fit/attention/score/score.hpp"

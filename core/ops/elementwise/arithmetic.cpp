@@ -69,29 +69,35 @@ Tensor div(const Tensor& a, const Tensor& b) {
 }
 
 Tensor add(const Tensor& a, Scalar b) {
-  return record("add", {a}, forward<Add>(a, b), keep::nothing, [](Backward& g) { g.give(0, g.take_dy()); });
+  return record({"add", {{"other", b.value()}}}, {a}, forward<Add>(a, b), keep::nothing,
+                [](Backward& g) { g.give(0, g.take_dy()); });
 }
 
 Tensor sub(const Tensor& a, Scalar b) {
-  return record("sub", {a}, forward<Sub>(a, b), keep::nothing, [](Backward& g) { g.give(0, g.take_dy()); });
+  return record({"sub", {{"other", b.value()}}}, {a}, forward<Sub>(a, b), keep::nothing,
+                [](Backward& g) { g.give(0, g.take_dy()); });
 }
 
 Tensor sub(Scalar a, const Tensor& b) {
-  return record("sub", {b}, forward<Sub>(b, a, true), keep::nothing, [](Backward& g) { g.give(0, neg(g.dy())); });
+  return record({"sub", {{"self", a.value()}}}, {b}, forward<Sub>(b, a, true), keep::nothing,
+                [](Backward& g) { g.give(0, neg(g.dy())); });
 }
 
 Tensor mul(const Tensor& a, Scalar b) {
-  return record("mul", {a}, forward<Mul>(a, b), keep::nothing, [b](Backward& g) { g.give(0, mul(g.dy(), b)); });
+  return record({"mul", {{"other", b.value()}}}, {a}, forward<Mul>(a, b), keep::nothing,
+                [b](Backward& g) { g.give(0, mul(g.dy(), b)); });
 }
 
 Tensor div(const Tensor& a, Scalar b) {
-  return record("div", {a}, forward<Div>(a, b), keep::nothing, [b](Backward& g) { g.give(0, div(g.dy(), b)); });
+  return record({"div", {{"other", b.value()}}}, {a}, forward<Div>(a, b), keep::nothing,
+                [b](Backward& g) { g.give(0, div(g.dy(), b)); });
 }
 
 Tensor div(Scalar a, const Tensor& b) {
-  return record("div", {b}, forward<Div>(b, a, true), keep::inputs | keep::output, [](Backward& g) {
-    g.give(0, neg(mul(div(g.dy(), g.x(0)), g.y())));  // db = -dz z / b
-  });
+  return record({"div", {{"self", a.value()}}}, {b}, forward<Div>(b, a, true), keep::inputs | keep::output,
+                [](Backward& g) {
+                  g.give(0, neg(mul(div(g.dy(), g.x(0)), g.y())));  // db = -dz z / b
+                });
 }
 
 Tensor neg(const Tensor& x) {

@@ -70,7 +70,7 @@ Tensor step(const Function& f, const Tensor& x) {
 }  // namespace
 
 Tensor detail::record_function(const Function& f, const Tensor& x, Tensor y, double p) {
-  return record(f.name, {x}, std::move(y), f.from_output ? keep::output : keep::inputs,
+  return record({f.name, {{"parameter", p}}}, {x}, std::move(y), f.from_output ? keep::output : keep::inputs,
                 [f = &f, p](Backward& b) { b.give(0, derivative(*f, b.dy(), f->from_output ? b.y() : b.x(0), p)); });
 }
 

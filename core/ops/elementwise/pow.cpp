@@ -76,7 +76,7 @@ Tensor pow(const Tensor& x, Scalar e) {
       run_with_number<T, T>(y, from, number_as<T>("pow", e), false, power_runs<T>(), pow_grain<T>);
     });
     // dx = dy e x^(e-1)
-    return record("pow", {x}, std::move(y), keep::inputs, [e](Backward& b) {
+    return record({"pow", {{"exponent", e.value()}}}, {x}, std::move(y), keep::inputs, [e](Backward& b) {
       const double v = e.value();
       if (v == 0) return b.give(0, zeros_like(b.dy()));
       const Tensor x = b.x(0);

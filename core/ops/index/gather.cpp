@@ -53,12 +53,13 @@ Tensor select_rows(const char* op, const Tensor& x, int axis, const Tensor& ids,
   Tensor y = Tensor::empty(shape, x.dtype());
   kernels::gather_rows(y.fresh<char>(), x.raw(), ids.data<std::int64_t>().data(), ids.numel(),
                        kernels::AxisView(x.shape(), axis), size_of(x.dtype()), zeroed);
-  return record(op, {x}, std::move(y), keep::saved(ids), [op, axis, skip](Backward& b) {
-    const Tensor dy = b.dy(), ids = b.saved(0);
-    give_sparse(
-        b, [&](Tensor& sum) { add_rows(sum, axis, ids, dy, skip); },
-        [&] { return select_rows_backward(op, dy, axis, ids, b.shape(0), skip); });
-  });
+  return record({op, {{"axis", axis}, {"ids", ids}}}, {x}, std::move(y), keep::saved(ids),
+                [op, axis, skip](Backward& b) {
+                  const Tensor dy = b.dy(), ids = b.saved(0);
+                  give_sparse(
+                      b, [&](Tensor& sum) { add_rows(sum, axis, ids, dy, skip); },
+                      [&] { return select_rows_backward(op, dy, axis, ids, b.shape(0), skip); });
+                });
 }
 
 // Zeros of `shape`, with the rows of v added at ids along the axis, except where the id is `skip`.
@@ -217,7 +218,7 @@ Tensor gather(const Tensor& x, int axis, const Tensor& ids) {
   if (!kernels::gather(y.fresh<char>(), x.raw(), ids.data<std::int64_t>().data(), ids.shape(), x.shape(), axis,
                        size_of(x.dtype())))
     fail_id("gather", ids, 0, x.shape()[axis], "the axis");
-  return record("gather", {x}, std::move(y), keep::saved(ids),
+  return record({"gather", {{"axis", axis}, {"ids", ids}}}, {x}, std::move(y), keep::saved(ids),
                 [axis](Backward& b) { give_scattered(b, axis, b.saved(0), b.dy()); });
 }
 

@@ -170,20 +170,25 @@ Tensor slice_backward(const char* op, const Tensor& v, const Region& r);
 
 // Reads a region without a list.
 Tensor take(const char* op, const Tensor& x, const Region& r) {
-  return record(op, {x}, taken(x, r, {}), keep::nothing, [op, r](Backward& b) {
-    if (b.recording()) return b.give(0, slice_backward(op, b.dy(), r));
-    // dx = dy in the region, 0 elsewhere. Adds into the gradient in place: many slices of one tensor cost no more than
-    // one pass over it.
-    Backward::Target t = b.target(0);
-    Tensor part = b.dy();
-    if (t.add) {
-      part = taken(t.grad, r, {});
-      add_into(part, b.dy().to(part.dtype()));
-    } else {
-      kernels::zero(t.grad.fresh<char>(), t.grad.numel() * size_of(t.grad.dtype()));
-    }
-    write(t.grad, r, {}, part);
-  });
+  const int n = r.whole.rank();
+  return record({op,
+                 {{"taken", r.taken},
+                  {"start", Span<const std::int64_t>(r.start.data(), n)},
+                  {"step", Span<const std::int64_t>(r.step.data(), n)}}},
+                {x}, taken(x, r, {}), keep::nothing, [op, r](Backward& b) {
+                  if (b.recording()) return b.give(0, slice_backward(op, b.dy(), r));
+                  // dx = dy in the region, 0 elsewhere. Adds into the gradient in place: many slices of one tensor cost
+                  // no more than one pass over it.
+                  Backward::Target t = b.target(0);
+                  Tensor part = b.dy();
+                  if (t.add) {
+                    part = taken(t.grad, r, {});
+                    add_into(part, b.dy().to(part.dtype()));
+                  } else {
+                    kernels::zero(t.grad.fresh<char>(), t.grad.numel() * size_of(t.grad.dtype()));
+                  }
+                  write(t.grad, r, {}, part);
+                });
 }
 
 // Zeros with v written into the region: the adjoint of take(), and take() is its adjoint.

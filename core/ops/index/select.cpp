@@ -86,15 +86,17 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b) {
   check::dtype("where", "the condition", condition, boolean);
   check::defined("where", "a", a);
-  return record("where", {condition, a}, choose("where", condition, a, number_of("where", b, a.dtype())),
-                keep::input(0), [](Backward& g) { g.give(1, where(g.x(0), g.dy(), 0)); });
+  return record({"where", {{"other", b.value()}}}, {condition, a},
+                choose("where", condition, a, number_of("where", b, a.dtype())), keep::input(0),
+                [](Backward& g) { g.give(1, where(g.x(0), g.dy(), 0)); });
 }
 
 Tensor where(const Tensor& condition, Scalar a, const Tensor& b) {
   check::dtype("where", "the condition", condition, boolean);
   check::defined("where", "b", b);
-  return record("where", {condition, b}, choose("where", condition, number_of("where", a, b.dtype()), b),
-                keep::input(0), [](Backward& g) { g.give(1, where(g.x(0), 0, g.dy())); });
+  return record({"where", {{"self", a.value()}}}, {condition, b},
+                choose("where", condition, number_of("where", a, b.dtype()), b), keep::input(0),
+                [](Backward& g) { g.give(1, where(g.x(0), 0, g.dy())); });
 }
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
@@ -104,8 +106,8 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
     check::fail("masked_fill", "the mask has shape ", mask.shape(), ", x ", x.shape(),
                 ": the mask must broadcast to the shape of x");
   const Tensor number = number_of("masked_fill", value, x.dtype());
-  return record("masked_fill", {x, mask}, choose("masked_fill", mask, number, x), keep::input(1),
-                [](Backward& g) { g.give(0, masked_fill(g.dy(), g.x(1), 0)); });
+  return record({"masked_fill", {{"value", value.value()}}}, {x, mask}, choose("masked_fill", mask, number, x),
+                keep::input(1), [](Backward& g) { g.give(0, masked_fill(g.dy(), g.x(1), 0)); });
 }
 
 Tensor clamp(const Tensor& x, Scalar low, Scalar high) {
@@ -130,10 +132,11 @@ Tensor clamp(const Tensor& x, Scalar low, Scalar high) {
     else
       run_unary<T, T>(y, x, each_one<T, T>([=](T v) { return v < lo ? lo : v > hi ? hi : v; }));
   });
-  return record("clamp", {x}, std::move(y), keep::inputs, [low, high](Backward& g) {
-    const Tensor x = g.x(0);
-    g.give(0, where(logical_and(ge(x, low), le(x, high)), g.dy(), 0));
-  });
+  return record({"clamp", {{"low", low.value()}, {"high", high.value()}}}, {x}, std::move(y), keep::inputs,
+                [low, high](Backward& g) {
+                  const Tensor x = g.x(0);
+                  g.give(0, where(logical_and(ge(x, low), le(x, high)), g.dy(), 0));
+                });
 }
 
 namespace {

@@ -152,19 +152,20 @@ Tensor product(const Tensor& a, bool ta, const Tensor& b, bool tb, Result result
   Tensor c = Tensor::empty(plan.out, t == bfloat16 && result == Result::float32 ? float32 : t);
   product_into(c, t, plan, x, y, false, use_of(is_weight(x) ? x : y, plan.m));
   // With A = op(a), B = op(b): dA = dC B', dB = A' dC. The gradient of a transposed operand is transposed.
-  return record("matmul", {x, y}, std::move(c), keep::inputs, [ta, tb](Backward& g) {
-    const Tensor dc = g.dy();
-    if (g.wants(0)) {
-      const Tensor b = g.x(1);
-      ta ? give_product(g, 0, b, tb, dc, true) : give_product(g, 0, dc, false, b, !tb);
-    }
-    if (g.wants(1)) {
-      const Tensor a = g.x(0);
-      const bool folds = g.shape(1).rank() == 2 && !ta;  // b has no stack, so its gradient is one product
-      const Tensor a2 = folds ? rows_of(a) : a, dc2 = folds ? rows_of(dc) : dc;
-      tb ? give_product(g, 1, dc2, true, a2, ta) : give_product(g, 1, a2, !ta, dc2, false);
-    }
-  });
+  return record({"matmul", {{"transpose_a", ta}, {"transpose_b", tb}}}, {x, y}, std::move(c), keep::inputs,
+                [ta, tb](Backward& g) {
+                  const Tensor dc = g.dy();
+                  if (g.wants(0)) {
+                    const Tensor b = g.x(1);
+                    ta ? give_product(g, 0, b, tb, dc, true) : give_product(g, 0, dc, false, b, !tb);
+                  }
+                  if (g.wants(1)) {
+                    const Tensor a = g.x(0);
+                    const bool folds = g.shape(1).rank() == 2 && !ta;  // b has no stack, so its gradient is one product
+                    const Tensor a2 = folds ? rows_of(a) : a, dc2 = folds ? rows_of(dc) : dc;
+                    tb ? give_product(g, 1, dc2, true, a2, ta) : give_product(g, 1, a2, !ta, dc2, false);
+                  }
+                });
 }
 
 }  // namespace

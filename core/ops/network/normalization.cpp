@@ -196,16 +196,17 @@ Gradients composed_gradients(Norm kind, const Tensor& given, const Tensor& dy, c
 // x, weight and bias have the same type.
 Tensor normalised(const char* op, Norm kind, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
   Forward f = forward(kind, x, weight, bias, eps);
-  return record(
-      op, {x, weight, bias}, std::move(f.y), keep::input(0, 1) | keep::saved(f.mean, f.rstd), [kind, eps](Backward& b) {
-        const bool want_x = b.wants(0), want_weight = b.wants(1), want_bias = b.wants(2);
-        Gradients g = b.recording() ? composed_gradients(kind, b.x(0), b.dy(), b.x(1), eps, b.saved(1))
+  return record({op, {{"eps", eps}}}, {x, weight, bias}, std::move(f.y),
+                keep::input(0, 1) | keep::saved(f.mean, f.rstd), [kind, eps](Backward& b) {
+                  const bool want_x = b.wants(0), want_weight = b.wants(1), want_bias = b.wants(2);
+                  Gradients g = b.recording()
+                                    ? composed_gradients(kind, b.x(0), b.dy(), b.x(1), eps, b.saved(1))
                                     : FusedGradients{kind, b.x(0), b.dy(), b.x(1), b.saved(0), b.saved(1), eps}.compute(
                                           want_x, want_weight, want_bias);
-        if (want_x) b.give(0, std::move(g.x));
-        if (want_weight) b.give(1, std::move(g.weight));
-        if (want_bias) b.give(2, std::move(g.bias));
-      });
+                  if (want_x) b.give(0, std::move(g.x));
+                  if (want_weight) b.give(1, std::move(g.weight));
+                  if (want_bias) b.give(2, std::move(g.bias));
+                });
 }
 
 Tensor norm_rows(const char* op, Norm kind, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {

@@ -85,7 +85,14 @@ Tensor rotary(const Tensor& x, const Tensor& table, const RotaryOptions& options
     const auto back = RotaryOptions().layout(layout).features(rotated).offset(offset).inverse(!inverse);
     b.give(0, rotary(b.dy(), b.x(1), b.has_saved(0) ? RotaryOptions(back).positions(b.saved(0)) : back));
   };
-  return record(op, {x, table}, std::move(y), keep::input(1) | keep::saved(positions), adjoint);
+  const std::int64_t interleaved = options.layout() == RotaryLayout::interleaved;
+  return record({op,
+                 {{"interleaved", interleaved},
+                  {"features", rotated},
+                  {"offset", offset},
+                  {"inverse", options.inverse()},
+                  {"positions", positions}}},
+                {x, table}, std::move(y), keep::input(1) | keep::saved(positions), adjoint);
 }
 
 }  // namespace fit

@@ -102,7 +102,7 @@ Tensor softmax(const Tensor& x, int axis) {
   return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
     Tensor y = by_slices(
         a, [](const auto& kernels) { return kernels.softmax; }, x);
-    return record("softmax", {x}, std::move(y), keep::output,
+    return record({"softmax", {{"axis", a}}}, {x}, std::move(y), keep::output,
                   [a](Backward& b) { b.give(0, softmax_backward(b.y(), b.dy(), a)); });
   });
 }
@@ -113,7 +113,7 @@ Tensor log_softmax(const Tensor& x, int axis) {
   return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
     Tensor y = by_slices(
         a, [](const auto& kernels) { return kernels.log_softmax; }, x);
-    return record("log_softmax", {x}, std::move(y), keep::output,
+    return record({"log_softmax", {{"axis", a}}}, {x}, std::move(y), keep::output,
                   [a](Backward& b) { b.give(0, detail::log_softmax_backward(b.y(), b.dy(), a)); });
   });
 }
@@ -150,8 +150,8 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, KeepDims keep) {
                        });
     });
     // dx = dy softmax(x), not dy e^(x - y): the rounding of y = max + ln(sum) is not small where max is large.
-    return record("logsumexp", {x}, std::move(y), keep::input(0) | keep::output,
-                  [kept = r.shape(keepdims)](Backward& b) {
+    return record({"logsumexp", {{"axes", r.axes()}, {"keepdims", keep == KeepDims::yes}}}, {x}, std::move(y),
+                  keep::input(0) | keep::output, [kept = r.shape(keepdims)](Backward& b) {
                     const Tensor dy = reshape(b.dy(), kept), y = reshape(b.y(), kept);
                     b.give(0, dy * softmax_with_infinities(b.x(0), y));
                   });

@@ -118,17 +118,18 @@ Tensor extreme(const char* op, const Tensor& x, const Axes& axes, KeepDims keep,
     });
     const Shape kept = r.shape(keepdims);
     if (ties == Ties::first && axes.list().size() == 1 && x.rank() > 0)
-      return record(op, {x}, std::move(y), keep::inputs,
+      return record({op, {{"axes", r.axes()}, {"keepdims", keep == KeepDims::yes}}}, {x}, std::move(y), keep::inputs,
                     [kept, axis = check::axis(op, x, axes.list()[0])](Backward& b) {
                       const Tensor chosen = indices<Which>(b.x(0), axis, keepdims);
                       b.give(0, scatter_add(zeros(b.shape(0), b.dtype(0)), axis, chosen, reshape(b.dy(), kept)));
                     });
-    return record(op, {x}, std::move(y), keep::inputs | keep::output, [kept](Backward& b) {
-      // If the result is NaN, the NaNs share the gradient; otherwise there are none.
-      const Tensor x = b.x(0), equal = logical_or(eq(x, reshape(b.y(), kept)), isnan(x));
-      const Tensor share = reshape(b.dy(), kept) / sum_to(equal.to(x.dtype()), kept);
-      b.give(0, where(equal, share, 0));  // not equal times share: 0 times infinity is NaN
-    });
+    return record({op, {{"axes", r.axes()}, {"keepdims", keep == KeepDims::yes}}}, {x}, std::move(y),
+                  keep::inputs | keep::output, [kept](Backward& b) {
+                    // If the result is NaN, the NaNs share the gradient; otherwise there are none.
+                    const Tensor x = b.x(0), equal = logical_or(eq(x, reshape(b.y(), kept)), isnan(x));
+                    const Tensor share = reshape(b.dy(), kept) / sum_to(equal.to(x.dtype()), kept);
+                    b.give(0, where(equal, share, 0));  // not equal times share: 0 times infinity is NaN
+                  });
   });
 }
 

@@ -90,7 +90,8 @@ Tensor sum_over(const Reduction& r, const Tensor& x, const Shape& result, DType 
     };
     t == total_dtype(x) ? given_as(Total<T>{}) : given_as(AccT<Total<T>>{});
   });
-  return record("sum", {x}, std::move(y), keep::nothing,
+  return record({"sum", {{"axes", r.axes()}, {"keepdims", result.rank() == x.rank()}}}, {x}, std::move(y),
+                keep::nothing,
                 [kept = r.shape(keepdims)](Backward& b) { b.give(0, expand_grad(b.dy(), kept, b.shape(0))); });
 }
 
@@ -133,9 +134,14 @@ Tensor var_or_std(const char* op, const Tensor& x, const Reduction& r, Correctio
         out[i] = static_cast<T>(root ? std::sqrt(v) / scale : v / scale / scale);
       });
     });
-    return record(op, {x}, std::move(y), keep::inputs | keep::output, [=, kept = r.shape(keepdims)](Backward& b) {
-      b.give(0, deviation_gradient(b.x(0), reshape(b.y(), kept), reshape(b.dy(), kept), root, n, correction));
-    });
+    return record(
+        {op,
+         {{"axes", r.axes()},
+          {"keepdims", keep == KeepDims::yes},
+          {"correction", static_cast<std::int64_t>(correction)}}},
+        {x}, std::move(y), keep::inputs | keep::output, [=, kept = r.shape(keepdims)](Backward& b) {
+          b.give(0, deviation_gradient(b.x(0), reshape(b.y(), kept), reshape(b.dy(), kept), root, n, correction));
+        });
   });
 }
 
@@ -186,7 +192,7 @@ Tensor running_sum(const Tensor& x, int axis, bool backwards) {
       for (; count > 0; --count, at += slices.n) run(four, at, Beside(), slices.n);
     });
   });
-  return record("cumsum", {x}, std::move(y), keep::nothing,
+  return record({"cumsum", {{"axis", axis}, {"backwards", backwards}}}, {x}, std::move(y), keep::nothing,
                 [axis, backwards](Backward& b) { b.give(0, running_sum(b.dy(), axis, !backwards)); });
 }
 
@@ -234,9 +240,9 @@ Tensor mean(const Tensor& x, const Axes& axes, KeepDims keep) {
         out[i] = static_cast<T>(total / n / scale);
       });
     });
-    return record("mean", {x}, std::move(y), keep::nothing, [n, kept = r.shape(keepdims)](Backward& b) {
-      b.give(0, expand_grad(div(b.dy(), n), kept, b.shape(0)));
-    });
+    return record(
+        {"mean", {{"axes", r.axes()}, {"keepdims", keep == KeepDims::yes}}}, {x}, std::move(y), keep::nothing,
+        [n, kept = r.shape(keepdims)](Backward& b) { b.give(0, expand_grad(div(b.dy(), n), kept, b.shape(0))); });
   });
 }
 

@@ -37,7 +37,7 @@ void Reduction::plan(const Shape& shape, const bool (&goes)[Shape::max_rank]) {
     const std::int64_t size = shape[a];
     kept[a] = goes[a] ? 1 : size;
     if (goes[a])
-      count_ *= size;
+      count_ *= size, axes_[axis_count_++] = a;
     else
       result[result_rank++] = size;
     if (size == 1) continue;

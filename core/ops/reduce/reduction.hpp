@@ -22,6 +22,8 @@ class Reduction {
 
   /// Shape of the result.
   const Shape& shape(KeepDims keep) const { return keep == KeepDims::yes ? kept_shape_ : result_shape_; }
+  /// The reduced axes, in order.
+  Span<const std::int64_t> axes() const { return {axes_, axis_count_}; }
   std::int64_t outputs() const { return result_shape_.numel(); }
   /// The number of elements in each output.
   std::int64_t count() const { return count_; }
@@ -68,6 +70,8 @@ class Reduction {
   Loops kept_, reduced_;
   std::int64_t count_ = 1;
   Shape kept_shape_, result_shape_;
+  std::int64_t axes_[Shape::max_rank];
+  int axis_count_ = 0;
 };
 
 /// Makes finish(i, acc) of one output a function for several.

@@ -63,7 +63,7 @@ Tensor cat(const std::vector<Tensor>& parts, int axis) {
   Tensor y = Tensor::empty(first.with(axis, total), dtype);
   for (std::size_t i = 0; i < parts.size(); ++i)
     move_part(Way::in, y, parts[i].dtype() == dtype ? parts[i] : parts[i].detach().to(dtype), axis, start[i]);
-  return record("cat", parts, std::move(y), keep::saved(starts), [axis](Backward& b) {
+  return record({"cat", {{"axis", axis}}}, parts, std::move(y), keep::saved(starts), [axis](Backward& b) {
     const Tensor starts = b.saved(0), dy = b.dy();
     const auto start = starts.data<std::int64_t>();
     for (int i = 0; i < b.inputs(); ++i)
@@ -107,12 +107,14 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& size
     start += n;
   }
   // dx = all dy, concatenated; dy of an unused piece is zeros
-  record("split", {x}, pieces, keep::nothing, [axis, count = static_cast<int>(sizes.size())](Backward& b) {
-    std::vector<Tensor> dy;
-    dy.reserve(static_cast<std::size_t>(count));
-    for (int i = 0; i < count; ++i) dy.push_back(b.dy(i));
-    b.give(0, cat(dy, axis));
-  });
+  record({"split",
+          {{"axis", axis}, {"sizes", Span<const std::int64_t>(sizes.data(), static_cast<std::int64_t>(sizes.size()))}}},
+         {x}, pieces, keep::nothing, [axis, count = static_cast<int>(sizes.size())](Backward& b) {
+           std::vector<Tensor> dy;
+           dy.reserve(static_cast<std::size_t>(count));
+           for (int i = 0; i < count; ++i) dy.push_back(b.dy(i));
+           b.give(0, cat(dy, axis));
+         });
   return pieces;
 }
 

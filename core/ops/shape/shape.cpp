@@ -113,7 +113,9 @@ Tensor permuted(const char* op, const Tensor& x, const Order& order) {
   }
   Tensor y = Tensor::empty(Shape(sizes, rank), x.dtype());
   kernels::copy(y.shape(), size_of(x.dtype()), y.fresh<char>(), kernels::row_major(y.shape()), x.raw(), sx);
-  return record(op, {x}, std::move(y), keep::nothing,
+  std::int64_t axes[Shape::max_rank];
+  std::copy(order.begin(), order.begin() + rank, axes);
+  return record({op, {{"axes", Span<const std::int64_t>(axes, rank)}}}, {x}, std::move(y), keep::nothing,
                 [op, back](Backward& b) { b.give(0, permuted(op, b.dy(), back)); });
 }
 

@@ -33,7 +33,7 @@ Tensor triangle(const char* op, const Tensor& x, std::int64_t diagonal, bool low
                    std::memcpy(t + kept.first, f + kept.first, static_cast<std::size_t>(kept.second - kept.first));
                  }
                });
-  return record(op, {x}, std::move(y), keep::nothing,
+  return record({op, {{"diagonal", diagonal}}}, {x}, std::move(y), keep::nothing,
                 [op, diagonal, lower](Backward& b) { b.give(0, triangle(op, b.dy(), diagonal, lower)); });
 }
 

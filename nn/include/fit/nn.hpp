@@ -51,6 +51,8 @@
 #include "fit/nn/training/checkpoint.hpp"
 #include "fit/nn/training/data_parallel.hpp"
 #include "fit/nn/training/interrupt.hpp"
+#include "fit/nn/training/tensorboard.hpp"
 #include "fit/nn/training/trainer.hpp"
 #include "fit/nn/training/training_listener.hpp"
+#include "fit/nn/weights/gguf.hpp"
 #include "fit/nn/weights/weights.hpp"

@@ -11,13 +11,18 @@ namespace fit::detail {
 struct Node;
 struct LossTerms;
 
+/// Who owns elements that are not the library's: a mapped file, the memory of another library.
+struct ElementsOwner {
+  virtual ~ElementsOwner() = default;
+};
+
 /// A buffer. Tensors made by reshape() and values kept by the graph share it.
 struct Storage {
   Atomic<std::uint32_t> refs{1};
   Atomic<std::uint32_t> version{0};  // counts writes; backward() compares it with the recorded version
   SizeClass size;                    // of the cache's block, which begins with this header
-  void* data = nullptr;              // 64-byte aligned, except for a mapped file
-  std::size_t mapped = 0;            // mapped bytes of a file at data (tensor/mapped.hpp); 0: data follows this header
+  void* data = nullptr;              // 64-byte aligned, unless it has an owner
+  ElementsOwner* owner = nullptr;    // of data, deleted with this buffer; null: data follows this header
   // A copy of the elements for products, valid for copy_version: in bfloat16, or packed (ops/product_copy.hpp).
   Atomic<Storage*> copy{nullptr};
   std::uint32_t copy_version = 0;
@@ -57,11 +62,9 @@ inline void hold(Atomic<std::uint32_t>& refs) noexcept { refs.fetch_add(1, std::
 Storage* new_storage(std::size_t bytes);
 /// Frees the copy for products.
 void forget_copy(Storage& s) noexcept;
-/// Unmaps the file.
-void unmap(Storage& s) noexcept;
 inline void free_storage(Storage* s) noexcept {
   if (s->copy.load(std::memory_order_relaxed)) forget_copy(*s);
-  if (s->mapped) unmap(*s);
+  delete s->owner;
   release(s, s->size);
 }
 /// Takes over one reference to `storage`.

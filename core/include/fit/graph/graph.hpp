@@ -112,7 +112,54 @@ Keep saved(const T&... t) {
 }
 }  // namespace keep
 
+/// What an operation takes beside its inputs, by name: {"axis", 1}. It is valid during the call of record() only.
+class OpAttribute {
+ public:
+  enum class Kind : std::uint8_t { integer, number, integers, tensor };
+  template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+  OpAttribute(const char* name, T value)
+      : name_(name),
+        kind_(std::is_integral_v<T> ? Kind::integer : Kind::number),
+        integer_(static_cast<std::int64_t>(value)),
+        number_(static_cast<double>(value)) {}
+  OpAttribute(const char* name, Span<const std::int64_t> values)
+      : name_(name), kind_(Kind::integers), integer_(values.size()), integers_(values.data()) {}
+  OpAttribute(const char* name, const Shape& values)
+      : OpAttribute(name, Span<const std::int64_t>(values.begin(), values.rank())) {}
+  OpAttribute(const char* name, const Tensor& value) : name_(name), kind_(Kind::tensor), tensor_(&value) {}
+
+  const char* name() const { return name_; }
+  Kind kind() const { return kind_; }
+  std::int64_t integer() const { return integer_; }
+  double number() const { return number_; }  ///< an integer as well
+  Span<const std::int64_t> integers() const { return {integers_, integer_}; }
+  const Tensor& tensor() const { return *tensor_; }
+
+ private:
+  const char* name_;
+  Kind kind_;
+  std::int64_t integer_ = 0;  // or the count of integers_
+  double number_ = 0;
+  const std::int64_t* integers_ = nullptr;
+  const Tensor* tensor_ = nullptr;
+};
+
 namespace detail {
+
+/// The name of an operation, alone or with attributes: "exp", {"softmax", {{"axis", axis}}}.
+struct OpName {
+  OpName(const char* op) : name(op) {}
+#pragma GCC diagnostic push
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Winit-list-lifetime"  // the object and the list live for one call only
+#endif
+  OpName(const char* op, std::initializer_list<OpAttribute> list)
+      : name(op), attributes(list.begin()), count(static_cast<int>(list.size())) {}
+#pragma GCC diagnostic pop
+  const char* name;
+  const OpAttribute* attributes = nullptr;
+  int count = 0;
+};
 
 /// The inputs of an operation, without copying handles: {x, y}, a vector, or both, one after the other.
 class Inputs {
@@ -164,7 +211,7 @@ inline void note_loss_terms(const Inputs& in, const Tensor& y) {
 }
 
 /// Notifies the observers of this thread.
-void notify_op(const char* op, const Inputs& in, const Tensor* outputs, int count);
+void notify_op(const OpName& op, const Inputs& in, const Tensor* outputs, int count);
 
 /// Creates the node, connects the outputs to it, and returns memory for a closure of `bytes`.
 void* attach_node(const char* op, const Inputs& in, Tensor* outputs, int count, const Keep& keep,
@@ -185,14 +232,15 @@ void attach(const char* op, const Inputs& in, Tensor* outputs, int count, const 
 }  // namespace detail
 
 /// Connects `y`, newly computed from `inputs`, to the graph, if operations are recorded and an input requires a
-/// gradient. Otherwise the graph keeps nothing. Inputs may be undefined. The adjoint is any callable on Backward&.
+/// gradient. Otherwise the graph keeps nothing. Inputs may be undefined. The adjoint is any callable on Backward&. `op`
+/// is a name, or a name with attributes, which observers get: record({"softmax", {{"axis", axis}}}, …).
 template <class F>
-Tensor record(const char* op, const detail::Inputs& inputs, Tensor y, const Keep& keep, const F& adjoint) {
+Tensor record(const detail::OpName& op, const detail::Inputs& inputs, Tensor y, const Keep& keep, const F& adjoint) {
   if (!is_floating(y.dtype())) return y;
   if (detail::wants_record(inputs))
-    detail::attach(op, inputs, &y, 1, keep, adjoint);
+    detail::attach(op.name, inputs, &y, 1, keep, adjoint);
   else
-    detail::note_cut(op, inputs, y);
+    detail::note_cut(op.name, inputs, y);
   detail::note_loss_terms(inputs, y);
   if (detail::thread_state.observed) detail::notify_op(op, inputs, &y, 1);
   return y;
@@ -200,13 +248,13 @@ Tensor record(const char* op, const detail::Inputs& inputs, Tensor y, const Keep
 
 /// Same for several outputs of one node. Outputs that are not floating are ignored.
 template <class F>
-void record(const char* op, const detail::Inputs& inputs, std::vector<Tensor>& outputs, const Keep& keep,
+void record(const detail::OpName& op, const detail::Inputs& inputs, std::vector<Tensor>& outputs, const Keep& keep,
             const F& adjoint) {
   if (detail::wants_record(inputs))
-    detail::attach(op, inputs, outputs.data(), static_cast<int>(outputs.size()), keep, adjoint);
+    detail::attach(op.name, inputs, outputs.data(), static_cast<int>(outputs.size()), keep, adjoint);
   else
     for (const Tensor& y : outputs)
-      if (y.defined()) detail::note_cut(op, inputs, y);
+      if (y.defined()) detail::note_cut(op.name, inputs, y);
   for (const Tensor& y : outputs)
     if (y.defined()) detail::note_loss_terms(inputs, y);
   if (detail::thread_state.observed) detail::notify_op(op, inputs, outputs.data(), static_cast<int>(outputs.size()));

@@ -44,11 +44,12 @@ const LayerCall* innermost_call();
 
 /// The result of an operation.
 struct OpEvent {
-  const char* op;                ///< the name in errors: "matmul"
-  const detail::Inputs& inputs;  ///< inputs[0] … inputs[inputs.size() - 1]; optional inputs may be undefined
-  const Tensor* outputs;         ///< outputs[0] … outputs[output_count - 1]
-  int output_count;              ///< 1 for most operations
-  bool in_backward;              ///< computed by the adjoint of a node
+  const char* op;                      ///< the name in errors: "matmul"
+  const detail::Inputs& inputs;        ///< inputs[0] … inputs[inputs.size() - 1]; optional inputs may be undefined
+  const Tensor* outputs;               ///< outputs[0] … outputs[output_count - 1]
+  int output_count;                    ///< 1 for most operations
+  bool in_backward;                    ///< computed by the adjoint of a node
+  Span<const OpAttribute> attributes;  ///< what the operation takes beside its inputs, such as "axis"
 };
 
 /// A node of the graph during a backward pass.

@@ -26,6 +26,7 @@ struct TrainingStart {
   std::string out;                  ///< The folder of the training's files; empty for none.
   std::string title;                ///< TrainerOptions::title.
   std::int64_t steps = 0;           ///< The total number of steps.
+  std::int64_t step = 0;            ///< The number of steps that are done: 0 for a new training.
   std::vector<TrainingRow> before;  ///< The earlier rows of a resumed training.
 };
 

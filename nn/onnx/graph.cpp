@@ -1,0 +1,335 @@
+#include "onnx/graph.hpp"
+
+#include <onnx/onnx_pb.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "fit/base/version.hpp"
+#include "fit/ops/ops.hpp"
+
+namespace fit::nn::onnx {
+namespace {
+
+constexpr std::int64_t opset = 17, ir_version = 8;
+
+int type_of(DType dtype) {
+  switch (dtype) {
+    case DType::boolean:
+      return ::onnx::TensorProto::BOOL;
+    case DType::int64:
+      return ::onnx::TensorProto::INT64;
+    case DType::float32:
+      return ::onnx::TensorProto::FLOAT;
+    case DType::float64:
+      return ::onnx::TensorProto::DOUBLE;
+    default:
+      throw Error(std::string("[save_onnx] a tensor is ") + name_of(dtype) +
+                  ": it must be float32, float64, int64 or boolean");
+  }
+}
+
+std::pair<const void*, std::string> elements_of(const Tensor& x) {
+  return {x.raw(), x.shape().str() + name_of(x.dtype())};
+}
+
+bool same(const Tensor& a, const Tensor& b) { return a.dtype() == b.dtype() && a.shape() == b.shape() && equal(a, b); }
+
+// The length of arange(n), or -1.
+std::int64_t counted(const Tensor& x) {
+  return x.dtype() == int64 && x.rank() == 1 && equal(x, arange(x.size(0))) ? x.size(0) : -1;
+}
+
+}  // namespace
+
+// ---- rows
+// -------------------------------------------------------------------------------------------------------------
+
+const Attribute& Row::attribute(const char* name) const {
+  const auto found = o.attributes.find(name);
+  if (found == o.attributes.end()) fail(std::string("does not say its ") + name);
+  return found->second;
+}
+Name Row::input(std::size_t i) const {
+  return g.value(at_, [i](const Operation& op) -> const Tensor& { return op.inputs[i]; });
+}
+Name Row::operand(std::size_t i) const {
+  const Name name = input(i);
+  return x(i).dtype() == y().dtype() ? name : g.cast(name, y().dtype());
+}
+Name Row::tensor(const char* name) const {
+  attribute(name);
+  return g.value(at_, [name](const Operation& op) -> const Tensor& { return op.attributes.at(name).tensor; });
+}
+std::vector<Size> Row::explained(const std::function<Integers(const Operation&)>& of) const {
+  std::vector<Integers> in_runs;
+  for (const Run& run : g.runs_.all) in_runs.push_back(of(run.operations[at_]));
+  std::vector<Size> all;
+  for (std::size_t i = 0; i < in_runs[0].size(); ++i) {
+    Integers one;
+    for (const Integers& numbers : in_runs) one.push_back(i < numbers.size() ? numbers[i] : -1);
+    all.push_back(g.explained(o, one));
+  }
+  return all;
+}
+std::vector<Size> Row::shape(std::size_t output) const {
+  return explained([output](const Operation& op) {
+    const Shape& s = op.outputs[output].shape();
+    return Integers(s.begin(), s.end());
+  });
+}
+std::vector<Size> Row::list(const char* name) const {
+  attribute(name);
+  return explained([name](const Operation& op) { return op.attributes.at(name).integers; });
+}
+
+// ---- the graph
+// --------------------------------------------------------------------------------------------------------
+
+Graph::Graph(const Layer& model, const Runs& runs, const SaveONNXOptions& options)
+    : model_(model), runs_(runs), options_(options), file_(std::make_unique<::onnx::ModelProto>()) {}
+Graph::~Graph() = default;
+
+Names Graph::nodes(const char* op, const Names& inputs, std::size_t outputs,
+                   const std::map<std::string, Integers>& integers, const std::map<std::string, float>& numbers) {
+  ::onnx::NodeProto& n = *file_->mutable_graph()->add_node();
+  n.set_op_type(op);
+  n.set_name(std::string(op) + '_' + std::to_string(made_));
+  for (const Name& input : inputs) n.add_input(input);
+  Names names;
+  for (std::size_t i = 0; i < outputs; ++i) {
+    names.push_back("value_" + std::to_string(made_++));
+    n.add_output(names.back());
+  }
+  for (const auto& [name, values] : integers) {
+    auto& a = *n.add_attribute();
+    a.set_name(name);
+    // A list of one number stands for the number, but in attributes that are lists.
+    static const std::unordered_set<std::string> lists{"axes", "perm"};
+    if (values.size() == 1 && lists.count(name) == 0) {
+      a.set_type(::onnx::AttributeProto::INT);
+      a.set_i(values[0]);
+      continue;
+    }
+    a.set_type(::onnx::AttributeProto::INTS);
+    for (const std::int64_t v : values) a.add_ints(v);
+  }
+  for (const auto& [name, value] : numbers) {
+    auto& a = *n.add_attribute();
+    a.set_name(name);
+    a.set_type(::onnx::AttributeProto::FLOAT);
+    a.set_f(value);
+  }
+  return names;
+}
+
+Name Graph::node(const char* op, const Names& inputs, const std::map<std::string, Integers>& integers,
+                 const std::map<std::string, float>& numbers) {
+  return nodes(op, inputs, 1, integers, numbers)[0];
+}
+
+Name Graph::cast(const Name& x, DType to) { return node("Cast", {x}, {{"to", {type_of(to)}}}); }
+
+Name Graph::constant(const Tensor& x, const Name& name) {
+  ::onnx::TensorProto& t = *file_->mutable_graph()->add_initializer();
+  t.set_name(name.empty() ? "constant_" + std::to_string(made_++) : name);
+  t.set_data_type(type_of(x.dtype()));
+  for (const std::int64_t size : x.shape()) t.add_dims(size);
+  t.set_raw_data(x.raw(), static_cast<std::size_t>(x.numel() * size_of(x.dtype())));
+  return t.name();
+}
+
+Name Graph::number(double value, DType dtype) { return constant(full({}, value, dtype)); }
+
+Name Graph::integers(const Integers& values) {
+  Name& name = lists_[values];
+  if (name.empty()) name = constant(fit::tensor(values, {static_cast<std::int64_t>(values.size())}));
+  return name;
+}
+
+Name Graph::free_size(std::size_t axis) {
+  Name& name = free_sizes_[axis];
+  if (!name.empty()) return name;
+  const ONNXAxis& a = runs_.axes[axis];
+  const Name shape = node("Shape", {options_.input_names()[a.input]});
+  return name = node("Gather", {shape, integers({a.axis})}, {{"axis", {0}}});
+}
+
+Name Graph::sizes(const std::vector<Size>& all) {
+  Integers known;
+  for (const Size& s : all)
+    if (s.axes.empty()) known.push_back(s.coefficient);
+  if (known.size() == all.size()) return integers(known);
+  Names parts;
+  for (const Size& s : all) {
+    Name part = s.coefficient == 1 && !s.axes.empty() ? Name() : integers({s.coefficient});
+    for (const std::size_t axis : s.axes) part = part.empty() ? free_size(axis) : node("Mul", {part, free_size(axis)});
+    parts.push_back(part);
+  }
+  return parts.size() == 1 ? parts[0] : node("Concat", parts, {{"axis", {0}}});
+}
+
+Size Graph::explained(const Operation& o, const Integers& in_runs) const {
+  Size s;
+  s.coefficient = in_runs[0];
+  if (in_runs[1] != in_runs[0])
+    throw Error(o.where() + " has a size or number that depends on the values of the inputs: " +
+                std::to_string(in_runs[0]) + " and " + std::to_string(in_runs[1]));
+  for (std::size_t k = 0; k < runs_.axes.size(); ++k) {
+    const std::int64_t here = in_runs[0], there = in_runs[k + 2], size = runs_.size(k, 0), other = runs_.size(k, k + 2);
+    if (here == there) continue;
+    if (size == 0 || s.coefficient % size != 0 || here / size * other != there)
+      throw FixedAxis{k, o.where() + " has the number " + std::to_string(here) + ", and " + std::to_string(there) +
+                             " if the axis has size " + std::to_string(other)};
+    s.coefficient /= size;
+    s.axes.push_back(k);
+  }
+  return s;
+}
+
+Name Graph::constant_of(std::size_t at, const std::vector<Tensor>& in_runs) {
+  const Operation& o = runs_.all[0].operations[at];
+  if (!same(in_runs[0], in_runs[1]))
+    throw Error(o.where() + " reads a tensor " + in_runs[0].shape().str() + " of " + name_of(in_runs[0].dtype()) +
+                " that was computed from the inputs without being recorded, and would be a constant in the file: give "
+                "it as an input, or compute it by operations on floating tensors");
+  for (std::size_t k = 0; k < runs_.axes.size(); ++k) {
+    const Tensor& other = in_runs[k + 2];
+    if (same(in_runs[0], other)) continue;
+    if (counted(in_runs[0]) < 0 || counted(other) < 0)
+      throw FixedAxis{k, o.where() + " reads a constant " + in_runs[0].shape().str() + " that depends on its size"};
+    Integers lengths;
+    for (const Tensor& x : in_runs) lengths.push_back(x.size(0));
+    const Name end = node("Squeeze", {sizes({explained(o, lengths)})});
+    return node("Range", {constant(full({}, 0, int64)), end, constant(full({}, 1, int64))});
+  }
+  const auto known = parameters_.find(in_runs[0].raw());
+  return constant(in_runs[0], known == parameters_.end() ? Name() : known->second);
+}
+
+Name Graph::value(std::size_t at, const std::function<const Tensor&(const Operation&)>& which) {
+  const Tensor& x = which(runs_.all[0].operations[at]);
+  if (const auto found = names_.find(x.impl()); found != names_.end()) return found->second;
+  if (const auto found = by_elements_.find(elements_of(x)); found != by_elements_.end() && x.numel() > 0)
+    return found->second;
+  std::vector<Tensor> in_runs;
+  for (const Run& run : runs_.all) in_runs.push_back(which(run.operations[at]));
+  const Name name = constant_of(at, in_runs);
+  names_[x.impl()] = name;
+  by_elements_[elements_of(x)] = name;
+  return name;
+}
+
+void Graph::name_value(const Tensor& x, const Name& name) {
+  names_[x.impl()] = name;
+  by_elements_[elements_of(x)] = name;
+}
+
+std::vector<bool> Graph::needed() const {
+  const Run& run = runs_.all[0];
+  // The last operation that made a tensor counts: one that consists of others comes after them.
+  std::unordered_map<const void*, std::size_t> made_by;
+  for (std::size_t at = 0; at < run.operations.size(); ++at)
+    for (const Tensor& y : run.operations[at].outputs)
+      if (y.defined()) made_by[y.impl()] = at;
+  std::vector<bool> needed(run.operations.size());
+  const auto need = [&](const Tensor& x) {
+    if (!x.defined() || names_.count(x.impl()) > 0) return;
+    if (const auto found = made_by.find(x.impl()); found != made_by.end()) needed[found->second] = true;
+  };
+  need(run.output);
+  for (std::size_t at = run.operations.size(); at-- > 0;) {
+    if (!needed[at]) continue;
+    for (const Tensor& x : run.operations[at].inputs) need(x);
+    for (const auto& [name, a] : run.operations[at].attributes) need(a.tensor);
+  }
+  return needed;
+}
+
+void Graph::write(std::size_t at) {
+  const Operation& o = runs_.all[0].operations[at];
+  const Write row = find_row(o.op);
+  if (!row) throw Error(o.where() + " has no ONNX form");
+  const Names results = row(Row(*this, at));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (o.outputs[i].version() != o.versions[i])
+      throw Error(o.where() + " made a tensor that was changed in place later: ONNX has no such change");
+    name_value(o.outputs[i], results[i]);
+  }
+}
+
+void Graph::describe(::onnx::ValueInfoProto& to, const Name& name,
+                     const std::function<const Tensor&(const Run&)>& which) const {
+  static const Operation end{"output", "", {}, {}, {}, {}};
+  const Tensor& x = which(runs_.all[0]);
+  to.set_name(name);
+  auto& type = *to.mutable_type()->mutable_tensor_type();
+  type.set_elem_type(type_of(x.dtype()));
+  type.mutable_shape();  // of a scalar, too
+  for (int a = 0; a < x.rank(); ++a) {
+    Integers in_runs;
+    for (const Run& run : runs_.all) in_runs.push_back(which(run).size(a));
+    const Size size = explained(end, in_runs);
+    auto& dim = *type.mutable_shape()->add_dim();
+    if (size.axes.empty())
+      dim.set_dim_value(size.coefficient);
+    else if (size.axes.size() == 1 && size.coefficient == 1)
+      dim.set_dim_param(runs_.axes[size.axes[0]].name);
+  }
+}
+
+void Graph::build() {
+  const Run& run = runs_.all[0];
+  for (const auto& [name, x] : model_.state_dict())
+    if (x.defined()) parameters_.emplace(x.raw(), name);
+  for (std::size_t i = 0; i < run.inputs.size(); ++i) name_value(run.inputs[i], options_.input_names()[i]);
+  const std::vector<bool> wanted = needed();
+  for (std::size_t at = 0; at < wanted.size(); ++at)
+    if (wanted[at]) write(at);
+  const auto found = names_.find(run.output.impl());
+  if (found == names_.end())
+    throw Error("[save_onnx] the output was not computed from the inputs by recorded operations");
+
+  ::onnx::GraphProto& graph = *file_->mutable_graph();
+  ::onnx::NodeProto& last = *graph.add_node();
+  last.set_op_type("Identity");
+  last.set_name("output");
+  last.add_input(found->second);
+  last.add_output(options_.output_name());
+  file_->set_ir_version(ir_version);
+  file_->set_producer_name("fit");
+  file_->set_producer_version(FIT_VERSION_STRING);
+  file_->add_opset_import()->set_version(opset);
+  graph.set_name(model_.name());
+  for (std::size_t i = 0; i < run.inputs.size(); ++i)
+    describe(*graph.add_input(), options_.input_names()[i], [i](const Run& r) -> const Tensor& { return r.inputs[i]; });
+  describe(*graph.add_output(), options_.output_name(), [](const Run& r) -> const Tensor& { return r.output; });
+}
+
+std::string Graph::bytes() const { return file_->SerializeAsString(); }
+
+ONNXInfo Graph::info() const {
+  ONNXInfo info;
+  info.opset = opset;
+  info.free_axes = runs_.axes;
+  const auto text = [](const ::onnx::ValueInfoProto& v) {
+    const auto& type = v.type().tensor_type();
+    const char* const name = type.elem_type() == ::onnx::TensorProto::INT64   ? "int64"
+                             : type.elem_type() == ::onnx::TensorProto::BOOL  ? "boolean"
+                             : type.elem_type() == ::onnx::TensorProto::FLOAT ? "float32"
+                                                                              : "float64";
+    std::string s = v.name() + ": " + name + " [";
+    for (int i = 0; i < type.shape().dim_size(); ++i) {
+      const auto& d = type.shape().dim(i);
+      s += (i > 0 ? ", " : "") + (d.has_dim_value()   ? std::to_string(d.dim_value())
+                                  : d.has_dim_param() ? d.dim_param()
+                                                      : "?");
+    }
+    return s + "]";
+  };
+  for (const auto& v : file_->graph().input()) info.inputs.push_back(text(v));
+  for (const auto& v : file_->graph().output()) info.outputs.push_back(text(v));
+  return info;
+}
+
+}  // namespace fit::nn::onnx

@@ -1,0 +1,71 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fit/base/option.hpp"
+#include "fit/nn/layer/layer.hpp"
+#include "fit/tensor/tensor.hpp"
+
+/// Models as ONNX files (https://onnx.ai), for ONNX Runtime and others. Link fit::onnx.
+///
+///     gpt.eval();
+///     nn::save_onnx("gpt.onnx", gpt, {ids});
+///
+/// The model runs with the example inputs, and each operation of the run becomes nodes of the file. So control flow is
+/// fixed as in this run. Further runs, with other values and sizes, find what depends on them.
+namespace fit::nn {
+
+/// A free axis: its size is that of an axis of an input.
+struct ONNXAxis {
+  std::string name;   ///< "batch"
+  std::size_t input;  ///< the first input that has it
+  int axis;           ///< of that input
+};
+
+/// The options of save_onnx().
+struct SaveONNXOptions {
+  FIT_OPTION(std::vector<std::string>, input_names);  ///< By default "input_0", "input_1", …
+  FIT_OPTION(std::string, output_name) = "output";    ///< The name of the result.
+};
+
+/// The result of save_onnx().
+struct ONNXInfo {
+  std::int64_t opset = 0;                    ///< the version of ONNX's operations
+  std::vector<std::string> inputs, outputs;  ///< names with their types and sizes: "input_0: int64 [batch, sequence]"
+  std::vector<ONNXAxis> free_axes;           ///< the axes of any size
+  /// The axes that could be free but are not, with the reason: "sequence: the operation …".
+  std::vector<std::string> fixed_axes;
+};
+
+/// Writes the run of `run(inputs)`, which calls the model. Free axes are "batch", the first axis of all inputs, and
+/// "sequence", the second one of all inputs with two axes or more, where the model computes with any size. Parameters
+/// have their names in the file. float32, float64, int64 and boolean.
+///
+/// Throws Error, and writes nothing, for an operation that has no ONNX form; the message has the layer's path. Also for
+/// a value that was computed from the inputs without being recorded (integers, conditions), as it would be a constant
+/// in the file; for a model in training mode; and for inputs of other types.
+ONNXInfo save_onnx(const std::string& path, const Layer& model, const std::vector<Tensor>& inputs,
+                   const std::function<Tensor(const std::vector<Tensor>&)>& run, const SaveONNXOptions& options = {});
+
+namespace detail {
+template <class Model, std::size_t... I>
+Tensor call_with(const Model& model, const std::vector<Tensor>& inputs, std::index_sequence<I...>) {
+  return model(inputs[I]...);
+}
+}  // namespace detail
+
+/// The same for model(inputs…): save_onnx("model.onnx", model, {x}).
+template <class Model, std::size_t N>
+ONNXInfo save_onnx(const std::string& path, const Model& model, const Tensor (&inputs)[N],
+                   const SaveONNXOptions& options = {}) {
+  return save_onnx(
+      path, model, std::vector<Tensor>(inputs, inputs + N),
+      [&model](const std::vector<Tensor>& x) { return detail::call_with(model, x, std::make_index_sequence<N>()); },
+      options);
+}
+
+}  // namespace fit::nn

@@ -1,0 +1,346 @@
+// The table of operations: how each is written as nodes of ONNX.
+#include <cmath>
+#include <unordered_map>
+
+#include "fit/ops/ops.hpp"
+#include "onnx/graph.hpp"
+
+namespace fit::nn::onnx {
+namespace {
+
+// ---- elementwise
+// ------------------------------------------------------------------------------------------------------
+
+// Both operands are tensors, or one of them is a number.
+Names binary(const Row& r, const char* op) {
+  const DType t = r.y().dtype();
+  if (r.has("self")) return {r.g.node(op, {r.g.number(r.real("self"), t), r.operand(0)})};
+  if (r.has("other")) return {r.g.node(op, {r.operand(0), r.g.number(r.real("other"), t)})};
+  return {r.g.node(op, {r.operand(0), r.operand(1)})};
+}
+Names add(const Row& r) { return binary(r, "Add"); }
+Names sub(const Row& r) { return binary(r, "Sub"); }
+Names mul(const Row& r) { return binary(r, "Mul"); }
+Names div(const Row& r) { return binary(r, "Div"); }
+Names maximum(const Row& r) { return binary(r, "Max"); }
+Names minimum(const Row& r) { return binary(r, "Min"); }
+Names pow(const Row& r) {
+  if (!r.has("exponent")) return binary(r, "Pow");
+  return {r.g.node("Pow", {r.operand(0), r.g.number(r.real("exponent"), r.y().dtype())})};
+}
+
+// Functions of ONNX with one operand.
+const char* simple_function(const std::string& op) {
+  static const std::unordered_map<std::string, const char*> all{
+      {"abs", "Abs"},        {"acos", "Acos"},         {"asin", "Asin"},   {"atan", "Atan"},       {"ceil", "Ceil"},
+      {"cos", "Cos"},        {"erf", "Erf"},           {"exp", "Exp"},     {"floor", "Floor"},     {"log", "Log"},
+      {"neg", "Neg"},        {"relu", "Relu"},         {"round", "Round"}, {"sigmoid", "Sigmoid"}, {"sign", "Sign"},
+      {"sin", "Sin"},        {"softplus", "Softplus"}, {"sqrt", "Sqrt"},   {"tan", "Tan"},         {"tanh", "Tanh"},
+      {"clone", "Identity"}, {"identity", "Identity"}};
+  const auto found = all.find(op);
+  return found == all.end() ? nullptr : found->second;
+}
+Names function(const Row& r) { return {r.g.node(simple_function(r.op()), {r.operand(0)})}; }
+
+Name with_number(const Row& r, const char* op, const Name& x, double number) {
+  return r.g.node(op, {x, r.g.number(number, r.y().dtype())});
+}
+Names log1p(const Row& r) { return {r.g.node("Log", {with_number(r, "Add", r.operand(0), 1)})}; }
+Names log2(const Row& r) { return {with_number(r, "Div", r.g.node("Log", {r.operand(0)}), std::log(2.))}; }
+Names expm1(const Row& r) { return {with_number(r, "Sub", r.g.node("Exp", {r.operand(0)}), 1)}; }
+Names rsqrt(const Row& r) { return {r.g.node("Reciprocal", {r.g.node("Sqrt", {r.operand(0)})})}; }
+Names log_sigmoid(const Row& r) { return {r.g.node("Neg", {r.g.node("Softplus", {r.g.node("Neg", {r.operand(0)})})})}; }
+Names silu(const Row& r) { return {r.g.node("Mul", {r.operand(0), r.g.node("Sigmoid", {r.operand(0)})})}; }
+Names trunc(const Row& r) {
+  const Name x = r.operand(0);
+  return {r.g.node("Mul", {r.g.node("Sign", {x}), r.g.node("Floor", {r.g.node("Abs", {x})})})};
+}
+// x / 2 (1 + f)
+Name half_of(const Row& r, const Name& x, const Name& f) {
+  return r.g.node("Mul", {with_number(r, "Mul", x, 0.5), with_number(r, "Add", f, 1)});
+}
+Names gelu(const Row& r) {
+  const Name x = r.operand(0);
+  return {half_of(r, x, r.g.node("Erf", {with_number(r, "Mul", x, std::sqrt(0.5))}))};
+}
+// tanh(sqrt(2 / pi) (x + 0.044715 x^3))
+Names gelu_tanh(const Row& r) {
+  const Name x = r.operand(0), cube = with_number(r, "Mul", with_number(r, "Pow", x, 3), 0.044715);
+  const Name inner = with_number(r, "Mul", r.g.node("Add", {x, cube}), std::sqrt(2 / std::acos(-1.)));
+  return {half_of(r, x, r.g.node("Tanh", {inner}))};
+}
+Names with_alpha(const Row& r, const char* op) {
+  return {r.g.node(op, {r.operand(0)}, {}, {{"alpha", static_cast<float>(r.real("parameter"))}})};
+}
+Names leaky_relu(const Row& r) { return with_alpha(r, "LeakyRelu"); }
+Names elu(const Row& r) { return with_alpha(r, "Elu"); }
+Names clamp(const Row& r) {
+  const DType t = r.y().dtype();
+  return {r.g.node("Clip", {r.operand(0), r.g.number(r.real("low"), t), r.g.number(r.real("high"), t)})};
+}
+Names where(const Row& r) {
+  const DType t = r.y().dtype();
+  const Name condition = r.input(0);
+  if (r.has("self")) return {r.g.node("Where", {condition, r.g.number(r.real("self"), t), r.operand(1)})};
+  if (r.has("other")) return {r.g.node("Where", {condition, r.operand(1), r.g.number(r.real("other"), t)})};
+  return {r.g.node("Where", {condition, r.operand(1), r.operand(2)})};
+}
+Names masked_fill(const Row& r) {
+  return {r.g.node("Where", {r.input(1), r.g.number(r.real("value"), r.y().dtype()), r.operand(0)})};
+}
+Names to(const Row& r) { return {r.g.cast(r.input(0), r.y().dtype())}; }
+
+// ---- reductions
+// -------------------------------------------------------------------------------------------------------
+
+std::map<std::string, Integers> keeping(const Row& r) { return {{"keepdims", {r.integer("keepdims") ? 1 : 0}}}; }
+
+Names sum(const Row& r) {
+  if (r.integers("axes").empty()) return {r.operand(0)};
+  return {r.g.node("ReduceSum", {r.operand(0), r.g.integers(r.integers("axes"))}, keeping(r))};
+}
+// The axes are an attribute of the others in this version of ONNX.
+Names reduction(const Row& r, const char* op) {
+  if (r.integers("axes").empty()) return {r.operand(0)};
+  auto attributes = keeping(r);
+  attributes["axes"] = r.integers("axes");
+  return {r.g.node(op, {r.operand(0)}, attributes)};
+}
+Names mean(const Row& r) { return reduction(r, "ReduceMean"); }
+Names maximum_along(const Row& r) { return reduction(r, "ReduceMax"); }
+Names minimum_along(const Row& r) { return reduction(r, "ReduceMin"); }
+Names logsumexp(const Row& r) { return reduction(r, "ReduceLogSumExp"); }
+
+// The sum of (x - mean)^2, divided by n - correction.
+Name variance(const Row& r) {
+  const Integers& axes = r.integers("axes");
+  const Name x = r.operand(0), centre = r.g.node("ReduceMean", {x}, {{"axes", axes}, {"keepdims", {1}}});
+  const Name distance = r.g.node("Sub", {x, centre}), square = r.g.node("Mul", {distance, distance});
+  const Name total = r.g.node("ReduceSum", {square, r.g.integers(axes)}, keeping(r));
+  const Name mean_square = r.g.node("ReduceMean", {square}, {{"axes", axes}, {"keepdims", {r.integer("keepdims")}}});
+  // total / (total / mean - correction)
+  if (r.integer("correction") == 0) return mean_square;
+  const Name sizes = r.g.node("Gather", {r.g.node("Shape", {x}), r.g.integers(axes)}, {{"axis", {0}}});
+  const Name count = r.g.cast(r.g.node("ReduceProd", {sizes}, {{"keepdims", {0}}}), r.y().dtype());
+  return r.g.node("Div", {total, with_number(r, "Sub", count, static_cast<double>(r.integer("correction")))});
+}
+Names var(const Row& r) { return {variance(r)}; }
+Names std_of(const Row& r) { return {r.g.node("Sqrt", {variance(r)})}; }
+
+Names cumsum(const Row& r) {
+  const Name axis = r.g.constant(full({}, r.integer("axis"), int64));
+  return {r.g.node("CumSum", {r.operand(0), axis}, {{"reverse", {r.integer("backwards")}}})};
+}
+
+// ---- rows
+// -------------------------------------------------------------------------------------------------------------
+
+Names softmax(const Row& r) { return {r.g.node("Softmax", {r.operand(0)}, {{"axis", {r.integer("axis")}}})}; }
+Names log_softmax(const Row& r) { return {r.g.node("LogSoftmax", {r.operand(0)}, {{"axis", {r.integer("axis")}}})}; }
+
+Names layer_norm(const Row& r) {
+  const std::int64_t n = r.x().size(-1);
+  Names inputs{r.operand(0), r.has_input(1) ? r.operand(1) : r.g.constant(ones({n}, r.y().dtype()))};
+  if (r.has_input(2)) inputs.push_back(r.operand(2));
+  const auto eps = static_cast<float>(r.real("eps"));
+  return {r.g.node("LayerNormalization", inputs, {{"axis", {-1}}}, {{"epsilon", eps}})};
+}
+Names rms_norm(const Row& r) {
+  const Name x = r.operand(0), square = r.g.node("Mul", {x, x});
+  const Name mean = r.g.node("ReduceMean", {square}, {{"axes", {-1}}, {"keepdims", {1}}});
+  const Name root = r.g.node("Sqrt", {with_number(r, "Add", mean, r.real("eps"))}), y = r.g.node("Div", {x, root});
+  return {r.has_input(1) ? r.g.node("Mul", {y, r.operand(1)}) : y};
+}
+
+// ---- products
+// ---------------------------------------------------------------------------------------------------------
+
+Integers swapped(int rank) {
+  Integers axes;
+  for (int a = 0; a < rank; ++a) axes.push_back(a);
+  std::swap(axes[static_cast<std::size_t>(rank) - 1], axes[static_cast<std::size_t>(rank) - 2]);
+  return axes;
+}
+Names matmul(const Row& r) {
+  const auto side = [&](std::size_t i, const char* turned) {
+    const Name x = r.operand(i);
+    return r.integer(turned) ? r.g.node("Transpose", {x}, {{"perm", swapped(r.x(i).rank())}}) : x;
+  };
+  return {r.g.node("MatMul", {side(0, "transpose_a"), side(1, "transpose_b")})};
+}
+Names linear(const Row& r) {
+  const Name weight = r.g.node("Transpose", {r.operand(1)}, {{"perm", {1, 0}}});
+  const Name y = r.g.node("MatMul", {r.operand(0), weight});
+  return {r.has_input(2) ? r.g.node("Add", {y, r.operand(2)}) : y};
+}
+
+// ---- shapes
+// -----------------------------------------------------------------------------------------------------------
+
+Names reshape(const Row& r) { return {r.g.node("Reshape", {r.input(0), r.g.sizes(r.shape())})}; }
+Names expand(const Row& r) { return {r.g.node("Expand", {r.input(0), r.g.sizes(r.shape())})}; }
+Names transpose(const Row& r) { return {r.g.node("Transpose", {r.input(0)}, {{"perm", r.integers("axes")}})}; }
+Names cat(const Row& r) {
+  Names parts;
+  for (std::size_t i = 0; r.has_input(i); ++i)
+    if (r.x(i).numel() > 0) parts.push_back(r.operand(i));
+  return {r.g.node("Concat", parts, {{"axis", {r.integer("axis")}}})};
+}
+Names split(const Row& r) {
+  return r.g.nodes("Split", {r.input(0), r.g.sizes(r.list("sizes"))}, r.outputs(), {{"axis", {r.integer("axis")}}});
+}
+// start, start + step, …: `taken` of each axis. An end that is a free size is the whole axis.
+Names slice(const Row& r) {
+  const Integers &step = r.integers("step"), &start = r.integers("start");
+  const std::vector<Size> starts = r.list("start"), taken = r.list("taken");
+  Names x{r.input(0)};
+  for (std::size_t a = 0; a < start.size(); ++a) {
+    const auto at = static_cast<int>(a);
+    const std::int64_t size = r.x().size(at);
+    if (start[a] == 0 && step[a] == 1 && r.integers("taken")[a] == size) continue;
+    Name end;
+    if (taken[a].axes.empty() && starts[a].axes.empty()) {
+      const std::int64_t last = start[a] + step[a] * taken[a].coefficient;
+      end = r.g.integers({step[a] < 0 && last < 0 ? INT64_MIN : last});
+    } else if (step[a] == 1 && start[a] == 0) {
+      end = r.g.sizes({taken[a]});
+    } else if (step[a] == 1) {
+      end = r.g.node("Add", {r.g.sizes({starts[a]}), r.g.sizes({taken[a]})});
+    } else {
+      r.fail("takes a part with a step along an axis that is free");
+    }
+    x = {r.g.node("Slice", {x[0], r.g.sizes({starts[a]}), end, r.g.integers({at}), r.g.integers({step[a]})})};
+  }
+  const bool same_rank = r.x().rank() == r.y().rank();
+  return same_rank ? x : Names{r.g.node("Reshape", {x[0], r.g.sizes(r.shape())})};
+}
+Names gather_rows(const Row& r) {
+  return {r.g.node("Gather", {r.input(0), r.tensor("ids")}, {{"axis", {r.integer("axis")}}})};
+}
+Names gather(const Row& r) {
+  return {r.g.node("GatherElements", {r.input(0), r.tensor("ids")}, {{"axis", {r.integer("axis")}}})};
+}
+Names triangle(const Row& r, std::int64_t upper) {
+  const Name diagonal = r.g.constant(full({}, r.integer("diagonal"), int64));
+  return {r.g.node("Trilu", {r.input(0), diagonal}, {{"upper", {upper}}})};
+}
+Names tril(const Row& r) { return triangle(r, 0); }
+Names triu(const Row& r) { return triangle(r, 1); }
+
+// ---- rotary positions
+// -------------------------------------------------------------------------------------------------
+
+// The cosines (part 0) or sines (1) of the positions, (…, T, 1, D/2).
+Name angles(const Row& r, int part) {
+  const double sign = part == 1 && r.integer("inverse") ? -1 : 1;
+  const Name all = r.g.constant((r.x(1)[{range(), range(), part}] * sign).to(r.y().dtype()));  // [positions, D/2]
+  Name rows;
+  if (r.raw_tensor("positions").defined()) {
+    rows = r.g.node("Gather", {all, r.tensor("positions")}, {{"axis", {0}}});
+  } else {
+    const auto T = static_cast<std::size_t>(r.x().rank()) - 2;
+    const Name start = r.g.integers({r.integer("offset")}), length = r.g.sizes({r.shape()[T]});
+    rows = r.g.node("Slice", {all, start, r.g.node("Add", {start, length}), r.g.integers({0})});
+  }
+  return r.g.node("Unsqueeze", {rows, r.g.integers({-2})});
+}
+
+Name part_of(const Row& r, const Name& x, std::int64_t begin, std::int64_t end) {
+  return r.g.node("Slice", {x, r.g.integers({begin}), r.g.integers({end}), r.g.integers({-1})});
+}
+
+// Pairs (a, b) of features become (a cos - b sin, b cos + a sin).
+Names rotary(const Row& r) {
+  const std::int64_t W = r.x().size(-1), D = 2 * r.x(1).size(1), rotated = r.integer("features");
+  if (rotated == 0) return {r.operand(0)};
+  const bool interleaved = r.integer("interleaved") != 0;
+  const Name x = r.operand(0), some = rotated < W ? part_of(r, x, 0, rotated) : x;
+  Integers heads(static_cast<std::size_t>(r.x().rank()) - 1, 0);  // 0: the size stays
+  heads.push_back(rotated / D);
+  Integers pairs = heads, back(heads.begin(), heads.end() - 1);
+  if (interleaved)
+    pairs.push_back(D / 2), pairs.push_back(2);
+  else
+    pairs.push_back(2), pairs.push_back(D / 2);
+  back.push_back(rotated);
+  const std::int64_t axis = interleaved ? -1 : -2;
+  const Name by_pairs = r.g.node("Reshape", {some, r.g.integers(pairs)});
+  const auto of_pairs = [&](std::int64_t i) {
+    return r.g.node("Gather", {by_pairs, r.g.constant(full({}, i, int64))}, {{"axis", {axis}}});
+  };
+  const Name a = of_pairs(0), b = of_pairs(1), cosine = angles(r, 0), sine = angles(r, 1);
+  const auto product = [&](const Name& u, const Name& v) { return r.g.node("Mul", {u, v}); };
+  const Name first = r.g.node("Sub", {product(a, cosine), product(b, sine)});
+  const Name second = r.g.node("Add", {product(b, cosine), product(a, sine)});
+  const Name place = r.g.integers({axis});
+  const Name joined = r.g.node(
+      "Concat", {r.g.node("Unsqueeze", {first, place}), r.g.node("Unsqueeze", {second, place})}, {{"axis", {axis}}});
+  const Name y = r.g.node("Reshape", {joined, r.g.integers(back)});
+  return {rotated < W ? r.g.node("Concat", {y, part_of(r, x, rotated, W)}, {{"axis", {-1}}}) : y};
+}
+
+}  // namespace
+
+Write find_row(const std::string& op) {
+  static const std::unordered_map<std::string, Write> rows{{"add", add},
+                                                           {"sub", sub},
+                                                           {"mul", mul},
+                                                           {"div", div},
+                                                           {"maximum", maximum},
+                                                           {"minimum", minimum},
+                                                           {"pow", pow},
+                                                           {"log1p", log1p},
+                                                           {"log2", log2},
+                                                           {"expm1", expm1},
+                                                           {"rsqrt", rsqrt},
+                                                           {"log_sigmoid", log_sigmoid},
+                                                           {"silu", silu},
+                                                           {"trunc", trunc},
+                                                           {"gelu", gelu},
+                                                           {"gelu_tanh", gelu_tanh},
+                                                           {"leaky_relu", leaky_relu},
+                                                           {"elu", elu},
+                                                           {"clamp", clamp},
+                                                           {"where", where},
+                                                           {"masked_fill", masked_fill},
+                                                           {"to", to},
+                                                           {"sum", sum},
+                                                           {"mean", mean},
+                                                           {"max", maximum_along},
+                                                           {"amax", maximum_along},
+                                                           {"min", minimum_along},
+                                                           {"amin", minimum_along},
+                                                           {"logsumexp", logsumexp},
+                                                           {"var", var},
+                                                           {"std", std_of},
+                                                           {"cumsum", cumsum},
+                                                           {"softmax", softmax},
+                                                           {"log_softmax", log_softmax},
+                                                           {"layer_norm", layer_norm},
+                                                           {"rms_norm", rms_norm},
+                                                           {"matmul", matmul},
+                                                           {"linear", linear},
+                                                           {"reshape", reshape},
+                                                           {"flatten", reshape},
+                                                           {"squeeze", reshape},
+                                                           {"unsqueeze", reshape},
+                                                           {"broadcast_to", expand},
+                                                           {"transpose", transpose},
+                                                           {"permute", transpose},
+                                                           {"cat", cat},
+                                                           {"split", split},
+                                                           {"index", slice},
+                                                           {"slice", slice},
+                                                           {"embedding", gather_rows},
+                                                           {"index_select", gather_rows},
+                                                           {"gather", gather},
+                                                           {"tril", tril},
+                                                           {"triu", triu},
+                                                           {"rotary", rotary},
+                                                           {"attention", write_attention}};
+  if (simple_function(op)) return function;
+  const auto found = rows.find(op);
+  return found == rows.end() ? nullptr : found->second;
+}
+
+}  // namespace fit::nn::onnx

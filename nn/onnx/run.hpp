@@ -1,0 +1,43 @@
+#pragma once
+#include <functional>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "fit/graph/observer.hpp"
+#include "fit/nn/layer/layer.hpp"
+
+// What a model did in a run.
+namespace fit::nn::onnx {
+
+/// An OpAttribute that outlives its operation.
+struct Attribute {
+  OpAttribute::Kind kind;
+  std::int64_t integer = 0;
+  double number = 0;
+  std::vector<std::int64_t> integers{};
+  Tensor tensor{};
+};
+
+struct Operation {
+  std::string op, layer;  // layer: the path
+  std::vector<Tensor> inputs, outputs;
+  std::vector<std::uint32_t> versions;  // of the outputs
+  std::map<std::string, Attribute> attributes;
+
+  /// "[save_onnx] the operation matmul in h.0.mlp".
+  std::string where() const;
+};
+
+struct Run {
+  std::vector<Operation> operations;
+  std::vector<Tensor> inputs;
+  Tensor output;
+};
+
+/// Calls run(inputs) and records its operations.
+Run record_run(const Layer& model, const std::vector<Tensor>& inputs,
+               const std::function<Tensor(const std::vector<Tensor>&)>& run);
+
+}  // namespace fit::nn::onnx

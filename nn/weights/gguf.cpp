@@ -1,0 +1,412 @@
+// GPTs as files of llama.cpp: keys are options, and names are those of Hugging Face's models under other names.
+#include "fit/nn/weights/gguf.hpp"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "common/load.hpp"
+#include "fit/nn/tokenizers/tokenizers.hpp"
+#include "fit/nn/weights/weights.hpp"
+#include "fit/ops/ops.hpp"
+#include "io/gguf.hpp"
+#include "layer/parametrized.hpp"
+#include "tensor/check.hpp"
+#include "tokenizers/unicode.hpp"
+#include "weights/steps.hpp"
+
+namespace fit::nn {
+namespace {
+
+constexpr const char *save_op = "save_gguf", *load_op = "load_gguf";
+constexpr std::int64_t usual_context = 4096;
+
+// ---- architectures
+// ----------------------------------------------------------------------------------------------------
+
+// GGUF's names and those of Hugging Face, whose rules know the options that fit.
+NameMap gguf_names(const GPT& gpt) {
+  const bool gpt2 = gpt.options().positions() == Positions::learned;
+  NameMap map;
+  const auto rows = [&map](std::initializer_list<std::pair<const char*, const char*>> names) {
+    for (const auto& [theirs, other] : names) map.push_back(rename(theirs, other));
+  };
+  if (gpt2) {
+    rows({{"token_embd.weight", "transformer.wte.weight"},
+          {"position_embd.weight", "transformer.wpe.weight"},
+          {"output_norm.*", "transformer.ln_f.*"},
+          {"output.weight", "lm_head.weight"},
+          {"blk.*.attn_norm.*", "transformer.h.*.ln_1.*"},
+          {"blk.*.ffn_norm.*", "transformer.h.*.ln_2.*"}});
+    for (const auto& [theirs, other] :
+         std::initializer_list<std::pair<const char*, const char*>>{{"attn_qkv", "attn.c_attn"},
+                                                                    {"attn_output", "attn.c_proj"},
+                                                                    {"ffn_up", "mlp.c_fc"},
+                                                                    {"ffn_down", "mlp.c_proj"}}) {
+      map.push_back(
+          transpose(std::string("blk.*.") + theirs + ".weight", std::string("transformer.h.*.") + other + ".weight"));
+      map.push_back(
+          rename(std::string("blk.*.") + theirs + ".bias", std::string("transformer.h.*.") + other + ".bias"));
+    }
+  } else {
+    rows({{"token_embd.weight", "model.embed_tokens.weight"},
+          {"output_norm.weight", "model.norm.weight"},
+          {"output.weight", "lm_head.weight"},
+          {"blk.*.attn_norm.weight", "model.layers.*.input_layernorm.weight"},
+          {"blk.*.ffn_norm.weight", "model.layers.*.post_attention_layernorm.weight"},
+          {"blk.*.attn_q.*", "model.layers.*.self_attn.q_proj.*"},
+          {"blk.*.attn_k.*", "model.layers.*.self_attn.k_proj.*"},
+          {"blk.*.attn_v.*", "model.layers.*.self_attn.v_proj.*"},
+          {"blk.*.attn_q_norm.weight", "model.layers.*.self_attn.q_norm.weight"},
+          {"blk.*.attn_k_norm.weight", "model.layers.*.self_attn.k_norm.weight"},
+          {"blk.*.attn_output.*", "model.layers.*.self_attn.o_proj.*"},
+          {"blk.*.ffn_up.*", "model.layers.*.mlp.up_proj.*"},
+          {"blk.*.ffn_gate.*", "model.layers.*.mlp.gate_proj.*"},
+          {"blk.*.ffn_down.*", "model.layers.*.mlp.down_proj.*"}});
+  }
+  for (NameRule& rule : gpt2 ? gpt2_names(gpt) : llama_names(gpt)) map.push_back(std::move(rule));
+  return map;
+}
+
+void expect(bool fits, const char* option, const char* needed) {
+  if (!fits) check::fail(save_op, option, " differs: llama.cpp's models need ", needed, "; make the model with it");
+}
+
+// The architecture of a model. What llama.cpp has no key for is an Error.
+std::string architecture_of(const GPTOptions& o) {
+  const bool gpt2 = o.positions() == Positions::learned, qkv_bias = o.qkv_bias().value_or(o.bias());
+  const RotaryTableOptions& r = o.rotary();
+  expect(gpt2 || o.positions() == Positions::rotary, "positions", "Positions::learned or Positions::rotary");
+  expect(o.window() == 0 && std::all_of(o.windows().begin(), o.windows().end(), [](auto w) { return w == 0; }),
+         "window", "all keys, 0");
+  expect(o.logit_cap() == 0, "logit_cap", "none, 0");
+  expect(o.attention_logit_cap() == 0, "attention_logit_cap", "none, 0");
+  if (gpt2) {
+    expect(o.activation() == Activation::gelu_tanh, "activation", "Activation::gelu_tanh");
+    return "gpt2";
+  }
+  expect(o.activation() == Activation::swiglu, "activation", "Activation::swiglu");
+  expect(!o.bias(), "bias", "none, false (qkv_bias may be true)");
+  expect(!(o.qk_norm() && qkv_bias), "qkv_bias", "none with qk_norm, false");
+  expect(r.scaling() == RotaryScaling::none || r.scaling() == RotaryScaling::linear, "rotary.scaling",
+         "RotaryScaling::none or RotaryScaling::linear");
+  return o.qk_norm() ? "qwen3" : qkv_bias ? "qwen2" : "llama";
+}
+
+// llama.cpp rotates neighbours in models of the architecture "llama", and so do the rows of its queries and keys.
+enum class To { theirs, ours };
+Tensor reordered(const Tensor& x, std::int64_t heads, To to) {
+  const std::int64_t rows = x.size(0), half = rows / heads / 2, rest = x.numel() / rows;
+  const Tensor parts = to == To::theirs ? reshape(x, {heads, 2, half, rest}) : reshape(x, {heads, half, 2, rest});
+  return reshape(transpose(parts, 1, 2), x.shape());
+}
+
+// The number of heads of a tensor that is reordered; 0 for others.
+std::int64_t reordered_heads(const std::string& architecture, const std::string& name, const GPTOptions& o) {
+  if (architecture != "llama") return 0;
+  if (name.find(".attn_q.") != std::string::npos) return o.num_heads();
+  return name.find(".attn_k.") != std::string::npos ? o.num_kv_heads() : 0;
+}
+
+// ---- tokenizers
+// -------------------------------------------------------------------------------------------------------
+
+// GPT-2's characters for bytes: the byte itself if it is printable, or the next free one from U+0100 on.
+std::string characters_of(const std::string& bytes) {
+  static const std::vector<std::string> characters = [] {
+    std::vector<std::string> all(256);
+    char32_t next = 0x100;
+    for (char32_t b = 0; b < 256; ++b)
+      unicode::append(all[b], (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE ? b : next++);
+    return all;
+  }();
+  std::string s;
+  for (const char c : bytes) s += characters[static_cast<unsigned char>(c)];
+  return s;
+}
+
+GGUFTokenizer byte_pairs(const text::Vocabulary& v) {
+  GGUFTokenizer t;
+  t.model = "gpt2", t.pre = "gpt-2";
+  for (std::int64_t id = 0; id < v.size(); ++id) t.tokens.push_back(characters_of(v.token(id)));
+  t.types.assign(t.tokens.size(), 1);
+  return t;
+}
+
+io::GGUFKeys keys_of(const GGUFTokenizer& t) {
+  if (t.model.empty()) return {};
+  io::GGUFKeys keys{{"tokenizer.ggml.model", t.model}};
+  const auto add = [&](const char* name, const auto& list) {
+    if (!list.empty()) keys.emplace_back(std::string("tokenizer.ggml.") + name, list);
+  };
+  add("pre", t.pre), add("tokens", t.tokens), add("scores", t.scores), add("token_type", t.types);
+  add("merges", t.merges);
+  for (const auto& [name, id] :
+       {std::pair("bos", t.bos), {"eos", t.eos}, {"unknown", t.unknown}, {"padding", t.padding}})
+    if (id) keys.emplace_back(std::string("tokenizer.ggml.") + name + "_token_id", *id);
+  return keys;
+}
+
+void check_tokenizer(const GGUFTokenizer& t, const GPTOptions& o) {
+  const auto vocabulary = static_cast<std::size_t>(o.vocab_size());
+  if (t.model.empty()) return;
+  for (const auto& [what, size] :
+       {std::pair("tokens", t.tokens.size()), {"scores", t.scores.size()}, {"types", t.types.size()}})
+    if (size != vocabulary && !(size == 0 && what != std::string("tokens")))
+      check::fail(save_op, "the tokenizer has ", size, ' ', what, ", the model ", vocabulary, " tokens");
+  for (const auto& id : {t.bos, t.eos, t.unknown, t.padding})
+    if (id && (*id < 0 || *id >= o.vocab_size()))
+      check::fail(save_op, "a special token of the tokenizer is ", *id, ": it must be in 0 … ", o.vocab_size() - 1);
+}
+
+// ---- saving
+// -----------------------------------------------------------------------------------------------------------
+
+io::GGUFKeys keys_of(const GPTOptions& o, const std::string& architecture, const SaveGGUFOptions& save) {
+  // ggml's numbers of files: ALL_F32, MOSTLY_F16, MOSTLY_BF16, MOSTLY_Q8_0
+  constexpr std::int64_t file_types[] = {0, 1, 32, 7};
+  io::GGUFKeys keys{{"general.architecture", architecture}};
+  const auto add = [&](const char* name, const io::GGUFValue& value) { keys.emplace_back(architecture + name, value); };
+  if (!save.name().empty()) keys.emplace_back("general.name", save.name());
+  keys.emplace_back("general.file_type", file_types[static_cast<int>(save.type())]);
+  if (save.type() == GGUFType::q8_0) keys.emplace_back("general.quantization_version", std::int64_t{2});
+  add(".context_length", o.context_length());
+  add(".embedding_length", o.d_model());
+  add(".block_count", o.num_layers());
+  add(".feed_forward_length", o.hidden());
+  add(".attention.head_count", o.num_heads());
+  if (architecture == "gpt2") {
+    add(".attention.layer_norm_epsilon", o.norm_eps());
+    return keys;
+  }
+  add(".vocab_size", o.vocab_size());
+  add(".attention.head_count_kv", o.num_kv_heads());
+  add(".attention.key_length", o.head_size());
+  add(".attention.value_length", o.head_size());
+  add(".attention.layer_norm_rms_epsilon", o.norm_eps());
+  add(".rope.dimension_count", o.head_size());
+  add(".rope.freq_base", o.rotary().base());
+  if (o.rotary().scaling() == RotaryScaling::linear)
+    add(".rope.scaling.type", std::string("linear")), add(".rope.scaling.factor", o.rotary().factor());
+  return keys;
+}
+
+const io::GGMLType* type_of(const Tensor& x, GGUFType type) {
+  static constexpr const char* names[] = {"F32", "F16", "BF16", "Q8_0"};
+  if (x.rank() < 2) return io::find_ggml_type("F32");
+  const io::GGMLType* const wanted = io::find_ggml_type(names[static_cast<int>(type)]);
+  return x.size(-1) % wanted->block == 0 ? wanted : io::find_ggml_type("F16");
+}
+
+void check_finite(const std::string& name, const Tensor& x) {
+  if (!all(isfinite(x)).item<bool>()) check::fail(save_op, "tensor ", name, " holds NaN or infinity, which Q8_0 lacks");
+}
+
+// ---- loading
+// ----------------------------------------------------------------------------------------------------------
+
+class Keys {
+ public:
+  explicit Keys(const io::GGUFFile& file) : file_(*file.file) {
+    for (const auto& [key, value] : file.keys) values_.emplace(key, &value);
+  }
+  template <class T>
+  std::optional<T> find(const std::string& key) const {
+    const auto found = values_.find(key);
+    if (found == values_.end()) return {};
+    if (const auto* const value = std::get_if<T>(found->second)) return *value;
+    file_.fail("key '", key, "' has another type than expected");
+  }
+  template <class T>
+  T get(const std::string& key) const {
+    std::optional<T> value = find<T>(key);
+    if (!value) file_.fail("key '", key, "' is missing");
+    return std::move(*value);
+  }
+  template <class T>
+  T get(const std::string& key, T otherwise) const {
+    return find<T>(key).value_or(std::move(otherwise));
+  }
+  std::int64_t size(const std::string& key) const {
+    const auto n = get<std::int64_t>(key);
+    if (n < 1 || n > INT32_MAX) file_.fail("key '", key, "' is ", n, ": it must be in 1 … 2147483647");
+    return n;
+  }
+  const io::InputFile& file() const { return file_; }
+
+ private:
+  const io::InputFile& file_;
+  std::unordered_map<std::string, const io::GGUFValue*> values_;
+};
+
+GGUFTokenizer tokenizer_of(const Keys& keys, std::int64_t vocabulary) {
+  GGUFTokenizer t;
+  const std::string before = "tokenizer.ggml.";
+  using Texts = std::vector<std::string>;
+  t.model = keys.get(before + "model", std::string());
+  if (t.model.empty() || t.model == "none") return {};
+  t.pre = keys.get(before + "pre", std::string());
+  t.tokens = keys.get<Texts>(before + "tokens");
+  t.scores = keys.get(before + "scores", std::vector<double>());
+  t.types = keys.get(before + "token_type", std::vector<std::int64_t>());
+  t.merges = keys.get(before + "merges", Texts());
+  const auto count = static_cast<std::size_t>(vocabulary);
+  if (t.tokens.size() != count || (!t.scores.empty() && t.scores.size() != count) ||
+      (!t.types.empty() && t.types.size() != count))
+    keys.file().fail("keys '", before, "tokens', 'scores' and 'token_type' have ", t.tokens.size(), ", ",
+                     t.scores.size(), " and ", t.types.size(), " values: the model has ", vocabulary, " tokens");
+  const auto id = [&](const char* name) {
+    const auto value = keys.find<std::int64_t>(before + name + "_token_id");
+    if (value && (*value < 0 || *value >= vocabulary))
+      keys.file().fail("key '", before, name, "_token_id' is ", *value, ": the model has ", vocabulary, " tokens");
+    return value;
+  };
+  t.bos = id("bos"), t.eos = id("eos"), t.unknown = id("unknown"), t.padding = id("padding");
+  return t;
+}
+
+using Sizes = std::map<std::string, const io::Stored*>;
+
+// The options of the other architectures than gpt2.
+GPTOptions llama_options(const Keys& keys, const std::string& architecture, GPTOptions o, const LoadGGUFOptions& load) {
+  const auto key = [&](const char* name) { return architecture + name; };
+  const std::int64_t usual = std::min(o.context_length(), usual_context), head = o.d_model() / o.num_heads();
+  o.context_length(load.context_length().value_or(usual)).bias(false).positions(Positions::rotary).norm(Norm::rms);
+  o.activation(Activation::swiglu).norm_eps(keys.get<double>(key(".attention.layer_norm_rms_epsilon")));
+  o.num_kv_heads(keys.get(key(".attention.head_count_kv"), o.num_heads()));
+  o.head_size(keys.get(key(".attention.key_length"), head));
+  o.qk_norm(architecture == "qwen3").qkv_bias(architecture == "qwen2");
+  for (const char* const size : {".attention.value_length", ".rope.dimension_count"})
+    if (const auto given = keys.get(key(size), o.head_size()); given != o.head_size())
+      keys.file().fail("key '", key(size), "' is ", given, ": it must be the size of a head, ", o.head_size());
+  auto rotary = RotaryTableOptions().base(keys.get(key(".rope.freq_base"), 10000.));
+  if (const auto scaling = keys.get(key(".rope.scaling.type"), std::string("none")); scaling == "linear")
+    rotary.scaling(RotaryScaling::linear).factor(keys.get<double>(key(".rope.scaling.factor")));
+  else if (scaling != "none")
+    keys.file().fail("key '", key(".rope.scaling.type"), "' is '", io::shown(scaling), "': only linear can be read");
+  return o.rotary(rotary);
+}
+
+GPTOptions options_of(const Keys& keys, const std::string& architecture, const Sizes& tensors,
+                      const LoadGGUFOptions& load) {
+  const auto key = [&](const char* name) { return architecture + name; };
+  const auto table = tensors.find("token_embd.weight");
+  if (table == tensors.end() || table->second->shape.rank() != 2)
+    keys.file().fail("tensor 'token_embd.weight' is missing, or has not two axes");
+  auto o = GPTOptions()
+               .vocab_size(table->second->shape[0])
+               .context_length(keys.size(key(".context_length")))
+               .d_model(keys.size(key(".embedding_length")))
+               .num_layers(keys.size(key(".block_count")))
+               .hidden(keys.size(key(".feed_forward_length")))
+               .num_heads(keys.size(key(".attention.head_count")))
+               .tie_weights(tensors.count("output.weight") == 0);
+  if (architecture != "gpt2") return llama_options(keys, architecture, o, load);
+  o.num_kv_heads(o.num_heads()).head_size(o.d_model() / o.num_heads());
+  return o.norm_eps(keys.get<double>(key(".attention.layer_norm_epsilon")));
+}
+
+// The shapes that the options ask for, in the file's names. They are compared before a model is made: so no key makes
+// memory that the file's tensors don't fill.
+void check_sizes(const Keys& keys, const std::string& architecture, const GPTOptions& o, const Sizes& tensors) {
+  const auto expect = [&](const std::string& name, const Shape& shape) {
+    const auto found = tensors.find(name);
+    if (found == tensors.end()) keys.file().fail("tensor '", name, "' is missing");
+    if (found->second->shape != shape)
+      keys.file().fail("tensor '", name, "' has shape ", found->second->shape, ": the keys ask for ", shape);
+  };
+  const std::int64_t C = o.d_model(), D = o.head_size();
+  if (o.num_layers() > static_cast<std::int64_t>(tensors.size()))
+    keys.file().fail("key '", architecture, ".block_count' is ", o.num_layers(), ", but there are ", tensors.size(),
+                     " tensors");
+  expect("token_embd.weight", {o.vocab_size(), C});
+  if (!o.tie_weights()) expect("output.weight", {o.vocab_size(), C});
+  if (architecture == "gpt2") expect("position_embd.weight", {o.context_length(), C});
+  for (std::int64_t i = 0; i < o.num_layers(); ++i) {
+    const std::string block = "blk." + std::to_string(i) + '.';
+    expect(block + "ffn_up.weight", {o.hidden(), C});
+    expect(block + "ffn_down.weight", {C, o.hidden()});
+    if (architecture == "gpt2") {
+      expect(block + "attn_qkv.weight", {3 * C, C});
+      continue;
+    }
+    expect(block + "ffn_gate.weight", {o.hidden(), C});
+    if (o.num_kv_heads() < 1 || D < 1 || o.num_kv_heads() > C * o.num_heads() || D > INT32_MAX)
+      keys.file().fail("keys '", architecture, ".attention.head_count_kv' and 'key_length' are ", o.num_kv_heads(),
+                       " and ", D, ": both must be positive");
+    expect(block + "attn_q.weight", {o.num_heads() * D, C});
+    expect(block + "attn_k.weight", {o.num_kv_heads() * D, C});
+  }
+}
+
+}  // namespace
+
+GGUFTokenizer gguf_tokenizer(const text::GPT2Vocabulary& v) {
+  GGUFTokenizer t = byte_pairs(v);
+  for (const auto& merge : v.merges())
+    t.merges.push_back(t.tokens[static_cast<std::size_t>(merge.first)] + ' ' +
+                       t.tokens[static_cast<std::size_t>(merge.second)]);
+  if (const std::int64_t end = v.end_of_text(); end >= 0) {
+    const auto at = static_cast<std::size_t>(end);
+    t.tokens[at] = v.token(end), t.types[at] = 3;
+    t.bos = t.eos = end;
+  }
+  return t;
+}
+
+GGUFTokenizer gguf_tokenizer(const text::BytePairVocabulary& v) {
+  GGUFTokenizer t = byte_pairs(v);
+  for (const auto& [first, second] : v.merges())
+    t.merges.push_back(t.tokens[static_cast<std::size_t>(first)] + ' ' + t.tokens[static_cast<std::size_t>(second)]);
+  return t;
+}
+
+void save_gguf(const std::string& path, const GPT& model, const GGUFTokenizer& tokenizer, const SaveGGUFOptions& save) {
+  const GPTOptions& o = model.options();
+  for (const auto& [name, p] : model.named_layers<detail::Parametrized>())
+    check::fail(save_op, name,
+                p->parametrization ? " is parametrised: merge_lora()" : " is int8:", p->parametrization ? " or" : "",
+                " remove_parametrization() first");
+  const std::string architecture = architecture_of(o);
+  check_tokenizer(tokenizer, o);
+  io::GGUFKeys keys = keys_of(o, architecture, save);
+  for (auto& key : keys_of(tokenizer)) keys.push_back(std::move(key));
+  std::vector<io::GGUFTensor> tensors;
+  for (const auto& [name, x] : to_theirs(model.state_dict(), gguf_names(model))) {
+    if (o.tie_weights() && name == "output.weight") continue;
+    const std::int64_t heads = reordered_heads(architecture, name, o);
+    const Tensor values = heads > 0 ? reordered(x.detach(), heads, To::theirs) : x.detach();
+    if (save.type() == GGUFType::q8_0) check_finite(name, values);
+    tensors.push_back({name, values, type_of(values, save.type())});
+  }
+  io::write_gguf(save_op, path, keys, tensors);
+}
+
+GGUFModel load_gguf(const std::string& path, const LoadGGUFOptions& load) {
+  io::GGUFFile file = io::open_gguf(load_op, path);
+  const Keys keys(file);
+  const auto architecture = keys.get<std::string>("general.architecture");
+  if (architecture != "gpt2" && architecture != "llama" && architecture != "qwen2" && architecture != "qwen3")
+    file.file->fail("key 'general.architecture' is '", io::shown(architecture),
+                    "': gpt2, llama, qwen2 and qwen3 can be read");
+  Sizes tensors;
+  for (const io::Stored& x : file.tensors) tensors.emplace(x.name, &x);
+  try {
+    const GPTOptions o = options_of(keys, architecture, tensors, load);
+    check_sizes(keys, architecture, o, tensors);
+    const init::Skip undrawn;
+    GPT model(o);
+    for (io::Stored& x : file.tensors)
+      if (const std::int64_t heads = reordered_heads(architecture, x.name, o); heads > 0)
+        x.read = [read = x.read, heads] { return reordered(read(), heads, To::ours); };
+    GGUFTokenizer tokenizer = tokenizer_of(keys, o.vocab_size());
+    load_values(load_op, "GPT", model.state_dict(), mapped_to_ours(file.tensors, gguf_names(model)));
+    return {std::move(model), std::move(tokenizer), keys.get("general.name", std::string())};
+  } catch (const FileError&) {
+    throw;
+  } catch (const Error& error) {
+    file.file->fail("the keys and tensors don't fit a GPT: ", error.what());
+  }
+}
+
+}  // namespace fit::nn

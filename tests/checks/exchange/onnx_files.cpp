@@ -1,0 +1,243 @@
+// onnx_files DIR: writes models as ONNX, with inputs and outputs beside them: NAME.npz has inputs x0, x1 … and the
+// result y, NAME.other.npz the same with other sizes of the free axes. Checks what save_onnx() refuses.
+#include <filesystem>
+#include <fstream>
+
+#include "fit/fit.hpp"
+#include "fit/onnx.hpp"
+
+using namespace fit;
+
+namespace {
+
+std::string folder;
+int failures = 0;
+
+void require(bool right, const std::string& what) {
+  if (right) return;
+  std::cerr << "wrong: " << what << "\n";
+  ++failures;
+}
+
+using Inputs = std::vector<Tensor>;
+using Call = std::function<Tensor(const Inputs&)>;
+
+void save_values(const std::string& path, const Inputs& inputs, const Call& call) {
+  StateDict all;
+  for (std::size_t i = 0; i < inputs.size(); ++i) all.emplace_back("x" + std::to_string(i), inputs[i]);
+  all.emplace_back("y", call(inputs).detach());
+  save_npz(path, all);
+}
+
+// Writes a model. `free`: how many axes are free, which the second set of inputs uses.
+void write(const std::string& name, const nn::Layer& model, const Inputs& inputs, const Call& call, std::size_t free,
+           const Inputs& other = {}) {
+  const nn::ONNXInfo info = nn::save_onnx(folder + "/" + name + ".onnx", model, inputs, call);
+  std::string fixed;
+  for (const std::string& why : info.fixed_axes) fixed += "\n  " + why;
+  require(info.free_axes.size() == free,
+          name + ": " + std::to_string(info.free_axes.size()) + " free axes, not " + std::to_string(free) + fixed);
+  save_values(folder + "/" + name + ".npz", inputs, call);
+  if (!other.empty()) save_values(folder + "/" + name + ".other.npz", other, call);
+}
+
+const nn::Dropout& nothing() {  // the model of a run that is operations alone
+  static const nn::Dropout layer = [] {
+    nn::Dropout d(0);
+    d.eval();
+    return d;
+  }();
+  return layer;
+}
+
+// An operation on x [3, 4], with two free axes unless it says so.
+void op(const std::string& name, const std::function<Tensor(const Tensor&)>& f, std::size_t free = 2) {
+  manual_seed(4);
+  const Tensor x = randn({3, 4}), larger = randn({free > 0 ? 5 : 3, free > 1 ? 6 : 4});
+  write("op_" + name, nothing(), {x}, [&](const Inputs& in) { return f(in[0]); }, free, {larger});
+}
+
+void ops() {
+  const Tensor row = tensor({1., -2., 0.5, 3.}).to(float32);
+  const auto positive = [](const Tensor& x) { return abs(x) + 0.1; };
+  op("add", [](const Tensor& x) { return x + x * 0.5; });
+  op("numbers", [](const Tensor& x) { return 2 / (3 - (x + 1) / 4) - x; });
+  op(
+      "constant", [&](const Tensor& x) { return x * row; }, 1);
+  op("pow", [&](const Tensor& x) { return pow(positive(x), 1.5) + pow(positive(x), x) + square(x); });
+  op("max_min", [](const Tensor& x) { return maximum(x, x * 2) + minimum(x, x * x); });
+  op("exp_log",
+     [&](const Tensor& x) { return exp(x) + log(positive(x)) + log1p(positive(x)) + log2(positive(x)) + expm1(x); });
+  op("roots", [&](const Tensor& x) { return sqrt(positive(x)) + rsqrt(positive(x)) + reciprocal(positive(x)); });
+  op("angles", [](const Tensor& x) {
+    return sin(x) + cos(x) + tan(x * 0.3) + tanh(x) + asin(tanh(x)) + acos(tanh(x)) + atan(x);
+  });
+  op("activations", [](const Tensor& x) {
+    return relu(x) + sigmoid(x) + silu(x) + softplus(x) + log_sigmoid(x) + leaky_relu(x, 0.2) + elu(x, 1.3);
+  });
+  op("gelu", [](const Tensor& x) { return gelu(x) + gelu(x, Gelu::tanh) * 2 + erf(x); });
+  op("steps",
+     [](const Tensor& x) { return floor(x) + 2 * ceil(x) + 4 * round(x) + 8 * trunc(x) + 16 * sign(x) + abs(neg(x)); });
+  op("clamp", [](const Tensor& x) { return clamp(x, -0.5, 0.7) + clamp_min(x, 0.1); });
+  op("sum", [](const Tensor& x) { return sum(x, 1, keepdims) + sum(x) + mean(x, 0); });
+  op("extremes", [](const Tensor& x) {
+    return max(x, 1, keepdims) + amax(x, {0, 1}) + min(x, 0) + amin(x, 0, keepdims);
+  });
+  op("variance", [](const Tensor& x) {
+    return var(x, 1, Correction{0}, keepdims) + var(x, 1, Correction{1}, keepdims) +
+           fit::std(x, 1, Correction{1}, keepdims);
+  });
+  op("logsumexp", [](const Tensor& x) { return logsumexp(x, 1, keepdims) + logsumexp(x, {0, 1}); });
+  op("cumsum", [](const Tensor& x) { return cumsum(x, 1); });
+  op("softmax", [](const Tensor& x) { return softmax(x, 1) + log_softmax(x, 0); });
+  op(
+      "layer_norm", [&](const Tensor& x) { return layer_norm(x, row, {}, 1e-5) + layer_norm(x, {}, {}, 1e-3); }, 1);
+  op("rms_norm", [](const Tensor& x) { return rms_norm(x, {}, 1e-6); });
+  op("matmul", [](const Tensor& x) { return matmul(matmul(x, Transpose::no, x, Transpose::yes), x); });
+  op("transpose", [](const Tensor& x) { return transpose(x, 0, 1) * 2; });
+  op("reshape", [](const Tensor& x) { return squeeze(unsqueeze(x, 1), 1) + reshape(x, x.shape()); });
+  op("flatten", [](const Tensor& x) { return flatten(x) * 2; });
+  op("permute", [](const Tensor& x) { return permute(unsqueeze(x, 0), {2, 0, 1}); });
+  op("broadcast", [](const Tensor& x) { return broadcast_to(unsqueeze(x, 0), x.shape().inserted(0, 3)); });
+  op("cat", [](const Tensor& x) { return cat({x, x * 2, x}, 1) + cat({x, x, x}, 1); });
+  op("slice", [](const Tensor& x) { return x[{range(), range(1, 3)}] + x[{range(), 0}].unsqueeze(1); });
+  op(
+      "slice_steps",
+      [](const Tensor& x) {
+        return x[{range(0, 3, 2), range(3, none, -1)}];
+      },
+      0);
+  op(
+      "split",
+      [](const Tensor& x) {
+        return split(x, std::vector<std::int64_t>{1, x.size(1) - 1}, 1)[1] * 2;
+      },
+      1);
+  op("triangles", [](const Tensor& x) { return tril(x) + 2 * triu(x, 1); });
+  op("index_select", [](const Tensor& x) { return index_select(x, 1, tensor({2, 0, 2})); });
+  op("to", [](const Tensor& x) { return x.to(float64) * 1.5; });
+  op("loss", [](const Tensor& x) { return nn::mse_loss(x, x * 0); });
+}
+
+template <class Model>
+void layer(const std::string& name, Model model, const Tensor& x, std::size_t free, const Tensor& other) {
+  model.eval();
+  write("layer_" + name, model, {x}, [&](const Inputs& in) { return model(in[0]); }, free, {other});
+}
+
+void layers() {
+  manual_seed(6);
+  const Tensor x = randn({2, 5, 8}), other = randn({3, 7, 8});
+  layer("linear", nn::Linear(8, 3), x, 2, other);
+  layer("norms", nn::Sequential{nn::LayerNorm(8), nn::RMSNorm(8), nn::Linear(8, 8)}, x, 2, other);
+  layer("feed_forward", nn::FeedForward(8, 16), x, 2, other);
+  layer("swiglu", nn::FeedForward(8, 16, nn::FeedForwardOptions().activation(nn::Activation::swiglu)), x, 2, other);
+  layer("self_attention", nn::SelfAttention(8, 2), x, 2, other);
+  layer("causal", nn::CausalSelfAttention(8, 2), x, 2, other);
+  layer("encoder", nn::TransformerEncoder(nn::TransformerLayerOptions().d_model(8).num_heads(2).hidden(16), 2), x, 2,
+        other);
+  layer("embedding", nn::Embedding(11, 8), randint(0, 11, {2, 5}), 2, randint(0, 11, {4, 3}));
+}
+
+nn::GPTOptions small() {
+  return nn::GPTOptions().vocab_size(13).context_length(12).num_layers(2).num_heads(4).d_model(16);
+}
+
+void gpts() {
+  manual_seed(7);
+  const Tensor ids = randint(0, 13, {2, 6}), other = randint(0, 13, {3, 9});
+  const auto gpt = [&](const std::string& name, const nn::GPTOptions& o) {
+    nn::GPT model(o);
+    model.eval();
+    const NoGrad no_grad;
+    for (const Tensor& p : model.parameters()) Tensor(p).add_(0.1 * randn(p.shape()));
+    write("gpt_" + name, model, {ids}, [&](const Inputs& in) { return model(in[0]); }, 2, {other});
+  };
+  gpt("learned", small());
+  gpt("window", small().window(3));
+  gpt("alibi", small().positions(nn::Positions::alibi));
+  gpt("sinusoidal", small().positions(nn::Positions::sinusoidal));
+  const auto llama = small()
+                         .num_kv_heads(2)
+                         .bias(false)
+                         .positions(nn::Positions::rotary)
+                         .norm(nn::Norm::rms)
+                         .activation(nn::Activation::swiglu);
+  gpt("llama", llama);
+  gpt("qwen3", nn::GPTOptions(llama).qk_norm().logit_cap(20));
+  gpt("interleaved", nn::GPTOptions(llama).rotary_layout(RotaryLayout::interleaved));
+}
+
+struct Own final : nn::Layer {  // a layer of a user, of two inputs
+  Tensor forward(const Tensor& a, const Tensor& b) const {
+    return out(relu(left(a)) * sigmoid(right(b))) + mean(b, 1, keepdims);
+  }
+  FIT_FIELDS_ONLY(left, right, out)
+  nn::Linear left{4, 6}, right{3, 6}, out{6, 1};
+};
+
+struct Marked final : nn::UnaryLayer {
+  Tensor forward(const Tensor& x) const override { return inner(x); }
+  FIT_FIELDS_ONLY(inner)
+  struct Inner final : nn::UnaryLayer {
+    Tensor forward(const Tensor& x) const override { return sum(svd(x)[1]); }
+    FIT_FIELDS_ONLY(weight)
+    nn::Linear weight{1, 1};
+  } inner;
+};
+
+void refuse(const std::string& what, const std::function<void(const std::string&)>& save,
+            std::initializer_list<const char*> words) {
+  const std::string path = folder + "/refused.onnx";
+  try {
+    save(path);
+    require(false, what + " is written");
+  } catch (const Error& error) {
+    for (const char* word : words)
+      require(std::string(error.what()).find(word) != std::string::npos, what + ": " + error.what());
+  }
+  require(!std::filesystem::exists(path), what + " leaves a file");
+}
+
+void refusals() {
+  const Tensor x = randn({3, 4});
+  refuse("training", [&](const std::string& p) { nn::save_onnx(p, nn::Linear(4, 2), {x}); }, {"training mode"});
+  Marked marked;
+  marked.eval();
+  refuse("svd", [&](const std::string& p) { nn::save_onnx(p, marked, {x}); },
+         {"operation svd in inner", "no ONNX form"});
+  const auto run = [&](const std::function<Tensor(const Tensor&)>& f) {
+    return [f](const std::string& p) {
+      nn::save_onnx(p, nothing(), {randn({3, 4})}, [&](const Inputs& in) { return f(in[0]); });
+    };
+  };
+  refuse("a condition", run([](const Tensor& x) { return where(gt(x, 0), x, 0); }),
+         {"operation where", "computed from the inputs"});
+  refuse("ids", run([](const Tensor& x) { return index_select(x, 1, argmax(x, 1)) * 2; }),
+         {"index_select", "computed from the inputs"});
+  refuse("bfloat16", run([](const Tensor& x) { return (x.to(bfloat16) * 2).to(float32); }), {"bfloat16"});
+  refuse("no run", run([](const Tensor&) { return ones({2}); }), {"output was not computed"});
+  refuse("no inputs",
+         [&](const std::string& p) { nn::save_onnx(p, nothing(), Inputs{}, [](const Inputs&) { return ones({1}); }); },
+         {"no example inputs"});
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  folder = argv[1];
+  ops();
+  layers();
+  gpts();
+  manual_seed(8);
+  Own own;
+  own.eval();
+  const nn::ONNXInfo info = nn::save_onnx(folder + "/own.onnx", own, {randn({2, 4}), randn({2, 3})},
+                                          nn::SaveONNXOptions().input_names({"left", "right"}).output_name("score"));
+  require(info.inputs == std::vector<std::string>{"left: float32 [batch, 4]", "right: float32 [batch, 3]"},
+          info.inputs[0]);
+  require(info.outputs == std::vector<std::string>{"score: float32 [batch, 1]"}, info.outputs[0]);
+  save_values(folder + "/own.npz", {randn({5, 4}), randn({5, 3})}, [&](const Inputs& in) { return own(in[0], in[1]); });
+  refusals();
+  return failures > 0;
+}

@@ -1,0 +1,46 @@
+"""onnx_files.py PROGRAM DIR: onnx checks the models that PROGRAM (onnx_files.cpp) writes into DIR, and ONNX Runtime computes
+what fit does. Exit code 77: a package is not there."""
+
+import pathlib
+import subprocess
+import sys
+
+try:
+    import numpy as np
+    import onnx
+    import onnxruntime
+except ImportError as missing:
+    print(f"{missing}: pip install onnx onnxruntime numpy")
+    missing_package = True
+else:
+    missing_package = False
+
+program, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+folder.mkdir(parents=True, exist_ok=True)
+for old in folder.iterdir():
+    old.unlink()
+subprocess.run([program, str(folder)], check=True)
+if missing_package:
+    sys.exit(77)  # what the program itself checks is right
+wrong = 0
+paths = sorted(folder.glob("*.onnx"))
+for path in paths:
+    try:
+        onnx.checker.check_model(onnx.load(path), full_check=True)
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        names = [i.name for i in session.get_inputs()]
+        for kind in ("", ".other"):
+            values = path.with_name(path.stem + kind + ".npz")
+            if not values.exists():
+                continue
+            given = np.load(values)
+            y = session.run(None, {n: given[f"x{i}"] for i, n in enumerate(names)})[0]
+            assert y.shape == given["y"].shape and y.dtype == given["y"].dtype, (y.shape, given["y"].shape)
+            error = np.abs(y - given["y"]).max() / max(1, np.abs(given["y"]).max())
+            assert error < 1e-5, f"the result{kind} differs by {error}"
+    except Exception as error:  # all models are tried
+        print(f"{path.stem}: {str(error)[:300]}")
+        wrong += 1
+if wrong:
+    sys.exit(f"{wrong} of {len(paths)} models are wrong")
+print(f"onnx {onnx.__version__} and ONNX Runtime {onnxruntime.__version__} have read {len(paths)} models")
