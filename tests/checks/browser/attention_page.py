@@ -233,6 +233,7 @@ def exports(page, folder):
 
 def hostile(open_page, folder):
     page = open_page("hostile")
+    choose(page, 0, 0)
     check("hostile names: both heads are drawn", page.js("document.querySelectorAll('.head').length") == 2)
     check("hostile names: the title is text", page.js("document.title") == "</title><script>alert(4)</script>")
     check("hostile names: no element came of them", page.js("document.images.length") == 0 and

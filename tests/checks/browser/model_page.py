@@ -160,7 +160,7 @@ def kind(open_page, folder, name):
         masked_pairs(page)
     page.js("document.getElementById('matter').click()")
     page.wait("document.querySelector('#parts [data-value]') !== null")
-    parts = page.js("[...document.querySelectorAll('#parts button')].map(b => [b.dataset.part.endsWith('mlp'), Number(b.dataset.value)])")
+    parts = page.js("[...document.querySelectorAll('#parts td button')].map(b => [b.dataset.part.endsWith('mlp'), Number(b.dataset.value)])")
     for mlp, expected in ((False, truth["matter"]), (True, truth["matter_mlp"])):
         got = [v for is_mlp, v in parts if is_mlp == mlp]
         check(f"{name}: which {'MLPs' if mlp else 'heads'} matter is nn::Lens's", distance(got, expected) < 1e-4, got, expected)
