@@ -412,6 +412,8 @@ def printed(open_page, folder):
     page.close()
     for name in ("training", "model"):
         page = open_page(name, dark=True)
+        if name == "model":
+            choose(page, 0, 4)  # one that looks near and far
         browser.check_paper(page, f"{name} on paper", folder / f"{name}.pdf")
         page.close()
 
