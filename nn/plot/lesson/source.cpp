@@ -4,7 +4,7 @@
 #include <regex>
 #include <sstream>
 
-#include "plot/text.hpp"
+#include "plot/figures/text.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::plot {
@@ -76,8 +76,8 @@ struct Statement {
   std::size_t end;  // the line behind its last one
 };
 
-// The statement that begins in line `first`: up to a line that ends with ';' outside of brackets, or opens a block. That
-// of a lambda with a name is a part of its statement.
+// The statement that begins in line `first`: up to a line that ends with ';' outside of brackets, or opens a block.
+// That of a lambda with a name is a part of its statement.
 Statement statement_at(const std::vector<std::string>& code, std::size_t first) {
   Statement s{"", first};
   for (int open = 0; s.end < code.size();) {
