@@ -82,6 +82,17 @@ plot::Options look(const std::string& title) {
   return plot::Options().title(title).xlabel("Head").ylabel("Layer").x(numbers).y(numbers).annotate(true);
 }
 
+// The loss and the best scores over the steps.
+struct Curves {
+  plot::Curve loss{"loss"}, previous{"previous token, layer 1"}, induction{"induction, layer 2"};
+  void add(int step, double value, const nn::HeadScores& scores) {
+    for (plot::Curve* const curve : {&loss, &previous, &induction}) curve->x.push_back(step);
+    loss.y.push_back(value);
+    previous.y.push_back(max(scores.previous[0]).item());
+    induction.y.push_back(max(scores.induction[1]).item());
+  }
+};
+
 // The head with the largest number in a row [heads].
 std::int64_t best(const Tensor& row) { return argmax(row).item<int>(); }
 
@@ -98,22 +109,19 @@ void lesson(example::Example& e) {
   const Repeats test = repeats(32);
   const auto loss_of = [&](const Repeats& r) { return nn::cross_entropy(model(r.ids), r.next); };
   const nn::Lens lens(model);
-  plot::Curve loss{"loss"}, previous{"previous token, layer 1"}, induction{"induction, layer 2"};
+  Curves curves;
   AttentionRecording recording;
   recording.title = "Two layers learn to repeat";
   const auto note = [&](int step) {
     const NoGrad no_grad;
     const nn::HeadScores scores = head_scores(lens.run(test.ids, {"*.weights"}), test.ids);
-    for (plot::Curve* const curve : {&loss, &previous, &induction}) curve->x.push_back(step);
-    loss.y.push_back(loss_of(test).item());
-    previous.y.push_back(max(scores.previous[0]).item());
-    induction.y.push_back(max(scores.induction[1]).item());
+    curves.add(step, loss_of(test).item(), scores);
     if (step % (4 * every) != 0) return;
     nn::AttentionRecorder recorder(model);
     recorder.step(step);
     model(test.ids[{range(0, 1)}]);
     recording.append(recorder.recording());
-    e.progress("step", step, steps, "loss", loss.y.back());
+    e.progress("step", step, steps, "loss", curves.loss.y.back());
   };
   for (int step = 0; step <= steps; ++step) {
     if (step % every == 0) note(step);
@@ -131,8 +139,8 @@ void lesson(example::Example& e) {
   /// apart, a head must look back by two letters, and this takes longer to learn.
   e.cell();
   const auto axes = [](const char* of) { return plot::LineOptions().xlabel("Step").ylabel(of); };
-  e.picture("loss", plot::lines({loss}, axes("Loss")));
-  e.picture("forming", plot::lines({previous, induction}, axes("Best score")));
+  e.picture("loss", plot::lines({curves.loss}, axes("Loss")));
+  e.picture("forming", plot::lines({curves.previous, curves.induction}, axes("Best score")));
   const NoGrad no_grad;
   const Tensor known = test.next >= 0;
   const Tensor right = logical_and(argmax(model(test.ids), -1) == test.next, known);

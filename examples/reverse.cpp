@@ -139,8 +139,15 @@ struct Sample {
 plot::Figure look(Model& model, const Sample& s) {
   const NoGrad no_grad;
   model.eval();
-  return plot::heatmap(mean(model(s.source, s.input).weights[0], 0),
-                       plot::Options().title(s.read[0]).x(s.read).y(s.written).xlabel("Source").ylabel("Written"));
+  return plot::heatmap(mean(model(s.source, s.input).weights[0], 0), plot::Options()
+                                                                         .title(s.read[0])
+                                                                         .x(s.read)
+                                                                         .y(s.written)
+                                                                         .xlabel("Key (source)")
+                                                                         .ylabel("Query (written)")
+                                                                         .bar_label("Attention weight")
+                                                                         .vmin(0)
+                                                                         .vmax(1));
 }
 
 void name_tokens(AttentionRecording& heads, const Sample& s) {

@@ -21,7 +21,7 @@ struct Query {
   std::int64_t keys, at;
   const std::vector<std::string>& names;
 
-  bool attends(std::int64_t k) const { return why[k] == plot::attends && weights[k] > 0; }
+  bool attends(std::int64_t k) const { return why[k] == plot::attends; }
 
   bool is_target(Role role, std::int64_t k) const {
     const auto repeats = [&](std::int64_t j) { return !names.empty() && j >= 0 && j < at && names[j] == names[at]; };

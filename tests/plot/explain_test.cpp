@@ -32,9 +32,9 @@ TEST_CASE("padding on the left and causal leave queries with nothing, and both a
 
 TEST_CASE("sequences that see the same are told of once") {
   const std::string text = explain_padding(tensor({{5, 3, 0}, {5, 0, 0}, {1, 2, 0}, {0, 0, 0}}));
-  CHECK_THAT(text, Contains("\nSequences 0 and 2:\n"));
-  CHECK_THAT(text, Contains("\nSequence 1:\n"));
-  CHECK_THAT(text, Contains("\nSequence 3:\n"));
+  CHECK_THAT(text, Contains("\nSequences 1 and 3:\n"));
+  CHECK_THAT(text, Contains("\nSequence 2:\n"));
+  CHECK_THAT(text, Contains("\nSequence 4:\n"));
   CHECK_THAT(text, Contains("! No query sees any key"));
   CHECK_THAT(text, Contains("The mask alone hides all of their keys."));
   CHECK_THAT(text, !Contains("inverted"));  // the padding of the others is on the right
@@ -141,7 +141,7 @@ TEST_CASE("a head that is switched off is no padding") {
   mask[{0, 1}] = false;
   for (const bool causal : {false, true}) {
     const std::string text = explain(AttentionOptions().causal(causal).mask(mask), 4, 4);
-    CHECK_THAT(text, Contains("\nHead 1:\n"));
+    CHECK_THAT(text, Contains("\nHead 2:\n"));
     CHECK_THAT(text, Contains("! Switched off: the mask hides every key from every query of this head."));
     CHECK_THAT(text, !Contains("padding") && !Contains("No query sees"));
   }

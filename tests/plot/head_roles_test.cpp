@@ -80,7 +80,7 @@ TEST_CASE("rows that are not finite do not count; cross-attention has the first 
   const HeadRoles roles = head_roles(r, masked_pairs({}, false, 0, 5, 4))[0];
   CHECK(std::isnan(roles.self));
   CHECK(std::isnan(roles.previous));
-  CHECK(std::isnan(roles.first));  // keys without any weight may be masked: no query is known to have a choice
+  CHECK(roles.first == Approx(1));
 }
 
 }  // namespace fit::test::head_roles_test

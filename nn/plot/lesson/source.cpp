@@ -77,6 +77,7 @@ struct Statement {
 };
 
 // The statement that begins in line `first`: up to a line that ends with ';' outside of brackets, or opens a block.
+// That of a lambda with a name is a part of its statement.
 Statement statement_at(const std::vector<std::string>& code, std::size_t first) {
   Statement s{"", first};
   for (int open = 0; s.end < code.size();) {
@@ -84,7 +85,8 @@ Statement statement_at(const std::vector<std::string>& code, std::size_t first) 
     s.text += after_spaces(line) + ' ';
     open += open_brackets(line);
     const std::size_t last = line.find_last_not_of(" \t");
-    if (last == std::string::npos || line[last] == '{' || line[last] == '}' || (open <= 0 && line[last] == ';')) break;
+    if (last == std::string::npos || (open <= 0 && line[last] == ';')) break;
+    if (s.text.find(" = [") == std::string::npos && (line[last] == '{' || line[last] == '}')) break;
   }
   return s;
 }

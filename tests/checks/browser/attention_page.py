@@ -233,6 +233,7 @@ def exports(page, folder):
 
 def hostile(open_page, folder):
     page = open_page("hostile")
+    choose(page, 0, 0)
     check("hostile names: both heads are drawn", page.js("document.querySelectorAll('.head').length") == 2)
     check("hostile names: the title is text", page.js("document.title") == "</title><script>alert(4)</script>")
     check("hostile names: no element came of them", page.js("document.images.length") == 0 and
@@ -411,6 +412,8 @@ def printed(open_page, folder):
     page.close()
     for name in ("training", "model"):
         page = open_page(name, dark=True)
+        if name == "model":
+            choose(page, 0, 4)  # one that looks near and far
         browser.check_paper(page, f"{name} on paper", folder / f"{name}.pdf")
         page.close()
 

@@ -266,7 +266,7 @@ def pictures(page, what):
     """One rule for all pictures of a lesson."""
     figures = page.js(GRIDS)
     grids = [grid for figure in figures for grid in figure]
-    check(f"{what}: both axes have names", all(len(grid["axes"]) == 2 for grid in grids), [g["axes"] for g in grids if len(g["axes"]) != 2])
+    check(f"{what}: both axes have names", len(grids) > 0 and all(len(grid["axes"]) == 2 for grid in grids), [g["axes"] for g in grids if len(g["axes"]) != 2])
     check(f"{what}: curves have them, too", page.js("""[...document.querySelectorAll('figure svg')].filter(s => s.querySelector('.curve'))
       .every(s => s.querySelectorAll('text.axis').length >= 2)"""))
     check(f"{what}: no scale begins above 0", all(grid["low"] <= 0 for grid in grids), [(g["low"], g["high"]) for g in grids])

@@ -160,12 +160,40 @@ def kind(open_page, folder, name):
         masked_pairs(page)
     page.js("document.getElementById('matter').click()")
     page.wait("document.querySelector('#parts [data-value]') !== null")
-    parts = page.js("[...document.querySelectorAll('#parts button')].map(b => [b.dataset.part.endsWith('mlp'), Number(b.dataset.value)])")
+    parts = page.js("[...document.querySelectorAll('#parts td button')].map(b => [b.dataset.part.endsWith('mlp'), Number(b.dataset.value)])")
     for mlp, expected in ((False, truth["matter"]), (True, truth["matter_mlp"])):
         got = [v for is_mlp, v in parts if is_mlp == mlp]
         check(f"{name}: which {'MLPs' if mlp else 'heads'} matter is nn::Lens's", distance(got, expected) < 1e-4, got, expected)
     check(f"{name}: no error, no request", not page.problems(), page.problems())
     page.close()
+
+
+def roles_of(weights, ids):
+    """As head_roles() of C++ defines them, of one causal head: in the order of ROLES."""
+    T, roles = len(ids), []
+    for is_target in (lambda q, k: k == q, lambda q, k: k == q - 1, lambda q, k: k == 0,
+                      lambda q, k: k < q and ids[k] == ids[q], lambda q, k: 0 < k <= q and ids[k - 1] == ids[q]):
+        rows = [(sum(weights[q * T + k] for k in range(q + 1) if is_target(q, k)), sum(is_target(q, k) for k in range(q + 1)), q + 1) for q in range(T)]
+        rows = [(w, n / seen) for w, n, seen in rows if seen >= 3 and 0 < n < seen]
+        w, even = sum(w for w, _ in rows), sum(even for _, even in rows)
+        roles.append((w - even) / (len(rows) - even) if len(rows) >= 4 else None)
+    return roles
+
+
+def roles(page):
+    """What heads are called is measured above even weights, and by no more than a few queries never."""
+    script = page.js("document.querySelector('script[type=module]').textContent")
+    for ids in ([0, 1, 2, 3, 1, 2, 3, 1, 2, 3], [0, 5, 6, 5], [1] * 8, list(range(9))):
+        T = len(ids)
+        some = [(7 * q + 3 * k) % 5 + 1 if k <= q else 0 for q in range(T) for k in range(T)]
+        weights = [v / sum(some[i // T * T:i // T * T + T]) for i, v in enumerate(some)]
+        even = [1 / (q + 1) if k <= q else 0 for q in range(T) for k in range(T)]
+        got = page.js(f"(() => {{ {script}\nreturn headRoles([{weights}, {even}], {ids}, hiddenPairs({T}, 0)); }})()")
+        for head, w in zip(got, (weights, even)):
+            expected = roles_of(w, ids)
+            check(f"roles of {ids} are those of C++", all((a is None) == (b is None) and (a is None or abs(a - b) < 1e-6) for a, b in zip(head, expected)), head, expected)
+        check(f"even weights on {ids} have no role", all(v is None or abs(v) < 1e-6 for v in got[1]), got[1])
+    check("four tokens are too few for any", all(v is None for v in page.js(f"(() => {{ {script}\nreturn headRoles([{[1.0] * 16}], [0, 5, 6, 5], hiddenPairs(4, 0)); }})()")[0]))
 
 
 def wrong(open_page, folder):
@@ -419,6 +447,7 @@ def test(b, program, folder):
     switching(page)
     slider(page, folder)
     keyboard(page)
+    roles(page)
     check("no error, no request", not page.problems(), page.problems())
     page.close()
     large(b, open_page)

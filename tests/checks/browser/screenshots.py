@@ -1,6 +1,6 @@
 """screenshots.py OUT IMAGES [NAME...]: what stands at the top of the pages of a lesson, a training and a model below OUT, where the
 examples attention_step_by_step, reverse and train_names have left them, as IMAGES/lesson.png, training.png and
-model_page.png; those named, or all."""
+model_page.png, and as NAME_dark.png in dark; those named, or all."""
 
 import base64
 import pathlib
@@ -28,13 +28,14 @@ def main():
         for page, name, height, first in PAGES:
             if sys.argv[3:] and name not in sys.argv[3:]:
                 continue
-            p = browser.Page(b, out / (page + ".html"), width=1100, height=height)
-            p.wait("document.readyState === 'complete'")
-            p.js(first)
-            p.settle()
-            picture = p.call("Page.captureScreenshot", format="png")["data"]
-            (images / (name + ".png")).write_bytes(base64.b64decode(picture))
-            p.close()
+            for ending, dark in ((".png", False), ("_dark.png", True)):
+                p = browser.Page(b, out / (page + ".html"), width=1100, height=height, dark=dark)
+                p.wait("document.readyState === 'complete'")
+                p.js(first)
+                p.settle()
+                picture = p.call("Page.captureScreenshot", format="png")["data"]
+                (images / (name + ending)).write_bytes(base64.b64decode(picture))
+                p.close()
 
 
 if __name__ == "__main__":

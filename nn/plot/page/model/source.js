@@ -69,7 +69,7 @@ function headRoles(heads, ids, hidden) {
     for (let q = 0; q < T; ++q) {
       let visible = 0, targets = 0, here = 0;
       for (let k = 0; k < T; ++k) {
-        if (hidden[q * T + k] || !(w[q * T + k] > 0)) continue;
+        if (hidden[q * T + k]) continue;
         ++visible;
         if (isTarget(q, k)) ++targets, (here += w[q * T + k]);
       }
