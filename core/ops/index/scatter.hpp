@@ -1,4 +1,5 @@
 #pragma once
+#include "base/acc_type.hpp"
 #include "fit/ops/ops.hpp"
 #include "kernels/copy.hpp"
 #include "kernels/gather.hpp"
