@@ -1,7 +1,7 @@
 // The node of a call of attention, and its adjoint.
 #include "attention/lowered_call.hpp"
-#include "fit/ops.hpp"
-#include "ops/composed.hpp"
+#include "fit/ops/ops.hpp"
+#include "ops/common/composed.hpp"
 #include "tensor/dispatch.hpp"
 
 namespace fit::detail {
@@ -95,6 +95,7 @@ struct Adjoint {
 
   void in_tiles(Backward& b) const {
     std::vector<Tensor> x;
+    x.reserve(static_cast<std::size_t>(b.inputs()));
     for (int i = 0; i < b.inputs(); ++i) x.push_back(b.x(i));
     const AttentionCall c = call(b, x.data());
     std::vector<Tensor> dx = gradients(b, c, x);

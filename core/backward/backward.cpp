@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "backward/leaf_gradients.hpp"
-#include "fit/ops.hpp"
+#include "fit/ops/ops.hpp"
 #include "graph/hooks.hpp"
-#include "ops/broadcast.hpp"
-#include "ops/functions.hpp"
-#include "ops/inplace.hpp"
+#include "ops/elementwise/broadcast.hpp"
+#include "ops/elementwise/functions.hpp"
+#include "ops/elementwise/inplace.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {
@@ -169,7 +169,8 @@ void accumulate(const Node& to, Tensor& sum, Tensor&& g) {
   if (!sum.defined()) {
     sum = to.leaf() && !g.unique() ? g.clone() : std::move(g);
   } else if (!thread_state.recording && (to.leaf() || sum.unique())) {
-    add_into(sum, g.to(sum.dtype()));
+    if (g.dtype() != sum.dtype()) g = g.to(sum.dtype());
+    add_into(sum, g);
   } else {
     sum = add(sum, g);
   }
@@ -354,9 +355,11 @@ void Tensor::backward(const Tensor& seed, GraphFlags flags) const {
 namespace {
 
 // Adjoints may be written by users, so these check the indices.
+[[noreturn, gnu::cold]] void fail_count(const char* op, const char* what, int i, int count) {
+  check::fail(op, "its adjoint asks for ", what, ' ', i, ": record() was given ", count, " of them");
+}
 int counted(const detail::Node& n, const char* what, int i, int count) {
-  if (i < 0 || i >= count)
-    check::fail(n.op, "its adjoint asks for ", what, ' ', i, ": record() was given ", count, " of them");
+  if (i < 0 || i >= count) fail_count(n.op, what, i, count);
   return i;
 }
 int output_of(const detail::Node& n, int i) { return counted(n, "output", i, n.output_count); }

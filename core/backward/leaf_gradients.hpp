@@ -35,11 +35,7 @@ class LeafGradients {
   /// Call before a number is added to the sum of a leaf's gradients. A sum of a narrow type is wide until round(): with
   /// 8 bits, 256 + 1 is 256.
   void widen(Node& n, Tensor& sum) {
-    if (!n.leaf() || !sum.defined() || !is_narrow(sum.dtype())) return;
-    Tensor wide = sum.to(acc_dtype(sum.dtype()));
-    wide_.push_back({&n, &sum, sum});
-    hold(n.refs);
-    sum = std::move(wide);
+    if (n.leaf() && sum.defined() && is_narrow(sum.dtype())) keep_wide(n, sum);
   }
   /// Rounds the sums of a leaf, or of all, into their own buffers.
   void round(const Node* of = nullptr) {
@@ -127,6 +123,13 @@ class LeafGradients {
   }
 
  private:
+  [[gnu::noinline]] void keep_wide(Node& n, Tensor& sum) {
+    Tensor wide = sum.to(acc_dtype(sum.dtype()));
+    wide_.push_back({&n, &sum, sum});
+    hold(n.refs);
+    sum = std::move(wide);
+  }
+
   static void add_postponed(PendingLeaf& w) {
     if (const auto add = std::exchange(w.later, nullptr)) add();
   }

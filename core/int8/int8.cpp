@@ -1,18 +1,18 @@
 // Weights in 8 bits: quantize, dequantize, linear and embedding.
-#include "fit/int8.hpp"
+#include "fit/int8/int8.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <utility>
 
-#include "fit/ops.hpp"
+#include "fit/ops/ops.hpp"
 #include "int8/linear.hpp"
 #include "int8/product.hpp"
 #include "kernels/gather.hpp"
-#include "ops/autocast.hpp"
-#include "ops/elementwise.hpp"
-#include "ops/flop_counter.hpp"
+#include "ops/common/autocast.hpp"
+#include "ops/elementwise/elementwise.hpp"
+#include "ops/linalg/flop_counter.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 

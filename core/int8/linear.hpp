@@ -1,6 +1,6 @@
 #pragma once
-#include "fit/int8.hpp"
-#include "ops/functions.hpp"
+#include "fit/int8/int8.hpp"
+#include "ops/elementwise/functions.hpp"
 
 namespace fit::detail {
 

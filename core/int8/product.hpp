@@ -3,7 +3,7 @@
 #include <array>
 
 #include "base/scratch.hpp"
-#include "fit/batch_invariant.hpp"
+#include "fit/matmul/batch_invariant.hpp"
 #include "int8/kernels.hpp"
 #include "matmul/gemm_bf16.hpp"
 

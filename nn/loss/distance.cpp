@@ -1,9 +1,9 @@
 #include <cmath>
 #include <limits>
 
-#include "fit/graph.hpp"
+#include "fit/graph/graph.hpp"
 #include "loss/common.hpp"
-#include "ops/squared_distance.hpp"
+#include "ops/reduce/squared_distance.hpp"
 
 namespace fit::nn {
 namespace {

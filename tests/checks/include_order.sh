@@ -6,20 +6,22 @@ set -euo pipefail
 cd "$1"
 wrong=$(for list in "core base threads kernels/simd matmul kernels attention/visibility attention/kernel \
     linear_attention/kernel tensor graph ops int8 attention/score attention linear_attention backward io" \
-  "nn common dist layers loss distributions models lens weights optim data metrics training plot"; do
+  "nn common dist layer layers attention inspect loss distributions models lens weights optim data tokenizers metrics \
+    training plot"; do
   grep -rHoE '^#include "[^"]+"' --include='*.[hc]pp' "${list%% *}" | awk -F'[:"]' -v list="$list" '
     BEGIN { for (n = split(list, order, " "); n > 1; --n) rank[order[n]] = n }
     function folder(path) {  # the longest one of the list that has the path
-      sub("^(" order[1] "/)?(include/)?(fit/)?", "", path)
+      sub("^(" order[1] "/)?(include/)?(fit/)?(nn/)?", "", path)
       while (path != "" && !(path in rank)) if (!sub("/[^/]*$", "", path)) path = ""
       return path
     }
-    { from = folder($1); to = folder($3); ++seen }
+    function here(path, line) { return (getline line < (order[1] "/" path)) >= 0 || (getline line < (order[1] "/include/" path)) >= 0 }
+    { from = folder($1); to = here($3) ? folder($3) : ""; ++seen }
     !from && $1 !~ "/include/" { print $1 " lies in a folder that has no place in the list" }
     from && rank[to] > rank[from] { print $1 " (" from ") includes " $3 " (" to ")" }
     END { if (!seen) print "no includes were found in " order[1] }'
 done)
-for one in "xtensor=core/include/fit/xtensor.hpp|tests/support/xtensor_oracle.hpp" catch2=tests/support/catch.hpp; do
+for one in "xtensor=core/include/fit/tensor/xtensor.hpp|tests/support/xtensor_oracle.hpp" catch2=tests/support/catch.hpp; do
   wrong+=$(grep -rlE "#include <${one%%=*}/" --include='*.[hc]pp' core nn examples tests 2>/dev/null | grep -vxE "${one#*=}" |
     sed "s#\$# includes <${one%%=*}/...>, which only ${one#*=} may#" || true)
 done

@@ -1,10 +1,10 @@
 #pragma once
 
-/// The operations of functions of scores and of masks (fit/score.hpp). A row is all that the library knows of one. To
+/// The operations of functions of scores and of masks (fit/attention/score/score.hpp). A row is all that the library knows of one. To
 /// add a function of numbers, add a row FUNCTION.
 ///
 /// LEAF(name, text): what an expression begins with.
-/// OPERATOR(name, arity, notation, kind, bounds, value, gradients, operation): declared in fit/score.hpp.
+/// OPERATOR(name, arity, notation, kind, bounds, value, gradients, operation): declared in fit/attention/score/score.hpp.
 /// FUNCTION(…), the same columns: the row declares the function of symbols, too.
 /// KERNEL(name, kind, bounds): a function of one number with kernels of that name, which kernels/functions.hpp defines,
 /// and an operation of that name.

@@ -1,0 +1,1 @@
+// What planted.hpp includes.
