@@ -3,7 +3,7 @@
 
 #include "fit/graph/graph.hpp"
 #include "loss/common.hpp"
-#include "ops/squared_distance.hpp"
+#include "ops/reduce/squared_distance.hpp"
 
 namespace fit::nn {
 namespace {

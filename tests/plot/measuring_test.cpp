@@ -357,7 +357,7 @@ TEST_CASE("every public header that measures has a row", "[measuring]") {
                                 "base/error.hpp",
                                 "graph/hooks.hpp",
                                 "tensor/index.hpp",
-                                "ops/int8.hpp",
+                                "int8/int8.hpp",
                                 "attention/linear_attention.hpp",
                                 "graph/named_values.hpp",
                                 "graph/observer.hpp",

@@ -310,7 +310,7 @@ std::vector<ToolRow> model_rows() {
                 const Tensor x = s.values.clone().requires_grad_();
                 CHECK(near(grad(sum(square(x)), x), 2 * s.values.to(float64), s.tolerance()));
               }),
-      ToolRow("ops/int8.hpp", "quantize",
+      ToolRow("int8/int8.hpp", "quantize",
               [](ToolSubject& s) {
                 const Int8Matrix m = quantize(s.values);
                 CHECK(m.scale().dtype() == s.values.dtype());

@@ -6,7 +6,7 @@
 #include "ops/elementwise/broadcast.hpp"
 #include "ops/index/axis_slices.hpp"
 #include "ops/reduce/slice_scale.hpp"
-#include "ops/squared_distance.hpp"
+#include "ops/reduce/squared_distance.hpp"
 
 namespace fit {
 namespace {
