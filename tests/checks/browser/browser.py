@@ -211,7 +211,7 @@ ON_PAPER = """(() => {
     window.onPaper = { across: left + 3 * w, down: top + rows * h + 1, points: [] };
     // Points within one colour: no line, number or hatching is near.
     for (let q = 0; q < rows; ++q) for (let k = 0; k < columns; ++k) for (const part of [0.12, 0.3, 0.5]) {
-      const x = left + (k + part) * w, y = top + (q + part) * h, near = context.getImageData(x * r - 3, y * r - 3, 7, 7).data;
+      const x = left + (k + part) * w, y = top + (q + part) * h, margin = w < 12 ? 1 : 3, near = context.getImageData(x * r - margin, y * r - margin, 2 * margin + 1, 2 * margin + 1).data;
       if (near.every((v, i) => v === near[i % 4])) onPaper.points.push([x, y, [...near.slice(0, 3)]]);
     }
   });
