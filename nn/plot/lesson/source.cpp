@@ -76,8 +76,8 @@ struct Statement {
   std::size_t end;  // the line behind its last one
 };
 
-// The statement that begins in line `first`: up to a line that ends with ';' outside of brackets, or opens a block. That
-// of a lambda with a name is a part of its statement.
+// The statement that begins in line `first`: up to a line that ends with ';' outside of brackets, or opens a block.
+// That of a lambda with a name is a part of its statement.
 Statement statement_at(const std::vector<std::string>& code, std::size_t first) {
   Statement s{"", first};
   for (int open = 0; s.end < code.size();) {
