@@ -379,9 +379,12 @@ int main(int argc, char** argv) {
   REQUIRE(cells.size() == 2);
   CHECK(cells[0].code == "int f() { return 1; }\n");
   CHECK(cells[1].code ==
-        "const auto one = [] {\n  return 1;\n};\nfor (const auto& p : plot::all()) {\n  use(p);\n}\nplot::print_heatmap(std::cout, w,\n                    "
+        "const auto one = [] {\n  return 1;\n};\nfor (const auto& p : plot::all()) {\n  "
+        "use(p);\n}\nplot::print_heatmap(std::cout, w,\n                    "
         "plot::Options().title(\"a\"));\n");
-  CHECK(cells[1].checks == "plot::Curve curve{\"loss\"};\nauto look = o(\n    plot::Options());\nconst auto draw = [&](int x) {\n  return plot::heatmap(x);\n};\n");
+  CHECK(cells[1].checks ==
+        "plot::Curve curve{\"loss\"};\nauto look = o(\n    plot::Options());\nconst auto draw = [&](int x) {\n  return "
+        "plot::heatmap(x);\n};\n");
 }
 
 TEST_CASE("a statement that checks ends behind its last bracket, whatever is quoted in it") {
