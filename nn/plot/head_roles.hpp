@@ -1,8 +1,8 @@
 #pragma once
 #include <vector>
 
-#include "fit/attention_recording.hpp"
-#include "plot/masked_pairs.hpp"
+#include "fit/nn/attention/attention_recording.hpp"
+#include "plot/figures/masked_pairs.hpp"
 
 namespace fit::plot {
 

@@ -8,14 +8,14 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "fit/checkpoint.hpp"
-#include "fit/memory.hpp"
-#include "fit/npy.hpp"
-#include "fit/npz.hpp"
-#include "fit/readers.hpp"
-#include "fit/safetensors.hpp"
-#include "fit/text.hpp"
-#include "fit/tokenizers.hpp"
+#include "fit/base/memory.hpp"
+#include "fit/io/npy.hpp"
+#include "fit/io/npz.hpp"
+#include "fit/io/safetensors.hpp"
+#include "fit/nn/data/readers.hpp"
+#include "fit/nn/tokenizers/text.hpp"
+#include "fit/nn/tokenizers/tokenizers.hpp"
+#include "fit/nn/training/checkpoint.hpp"
 
 namespace fit::test {
 

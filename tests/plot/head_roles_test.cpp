@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "fit/ops.hpp"
+#include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
 
 namespace fit::test::head_roles_test {

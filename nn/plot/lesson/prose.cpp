@@ -4,7 +4,7 @@
 #include <cstring>
 #include <sstream>
 
-#include "plot/text.hpp"
+#include "plot/figures/text.hpp"
 
 namespace fit::plot {
 namespace {

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "plot/drawing.hpp"
+#include "plot/figures/drawing.hpp"
 #include "plot/page/assets.hpp"
 
 namespace fit::plot::page {
