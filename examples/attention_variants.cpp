@@ -51,7 +51,7 @@ class Museum {
     const double top = std::max(amax(abs(plain_)).item(), amax(abs(weights)).item());
     auto look = plot::Options().xlabel("Key").ylabel("Query").bar_label("Weight").mask(causal).vmax(top);
     if (min(weights).item() < 0) look.colormap(plot::Colormap::rdbu);
-    std::vector<plot::Figure> figures{plot::heatmap(plain_, plot::Options(look).title("plain"))};
+    std::vector<plot::Figure> figures{plot::heatmap(plain_, plot::Options(look).title("plain").colorbar(false))};
     if (pairs.defined()) look.mask(logical_and(causal, pairs));
     if (!rows_.empty()) figures.push_back(plot::heatmap(weights, look.title(name)));
     std::string file = name;

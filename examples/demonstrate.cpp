@@ -99,7 +99,8 @@ void lesson(example::Example& e) {
   e.claim("before the replaced word, not a bit of the output changes",
           equal(z[{range(), before}], causal_y[{range(), before}]));
   e.claim("from there on, everything changes", min(max(abs(z[{0, after}] - causal_y[{0, after}]), -1)).item() > 1e-4);
-  e.picture("causal_attention", plot::heads(causal_weights, without_future(look_of(sentence, "Causal self-attention"))));
+  e.picture("causal_attention",
+            plot::heads(causal_weights, without_future(look_of(sentence, "Causal self-attention"))));
 
   /// ## Cross-attention: one sentence looks at another
   ///

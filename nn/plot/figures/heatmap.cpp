@@ -267,7 +267,7 @@ Figure grid(const char* op, const std::vector<Matrix>& matrices, std::int64_t al
   const std::int64_t rows = (count + columns - 1) / columns;
   const bool values = wants_values(first, options) && (count == 1 || options.annotate().value_or(false));
   const Cells cell = cell_size(first, values, count == 1 && !options.x().empty(),
-                               count == 1 ? 440 : std::max(150.0, 720.0 / static_cast<double>(columns)));
+                               count == 1 ? 380 : std::max(150.0, 720.0 / static_cast<double>(columns)));
   const Panel model{first, scale, x, y, cell, values, look};
   const ColumnLabels below = column_labels(x, cell.w);
   const double w = model.width(), h = model.height();

@@ -205,13 +205,13 @@ ON_PAPER = """(() => {
   window.addEventListener('beforeprint', () => {
     const d = stage.dataset, c = stage.querySelector('.picture'), r = c.width / c.clientWidth, context = c.getContext('2d');
     const [left, top, w, h] = ['left', 'top', 'cellWidth', 'cellHeight'].map(name => Number(d[name]));
-    const rows = Math.round((c.clientHeight - top - 8) / h);
+    const rows = Math.round((c.clientHeight - top - 8) / h), columns = Math.floor((c.clientWidth - left - 76) / w);
     mark(0, 0), mark(left + 3 * w, top + rows * h + 1);
     stage.style.paddingBottom = '10px';
     window.onPaper = { across: left + 3 * w, down: top + rows * h + 1, points: [] };
     // Points within one colour: no line, number or hatching is near.
-    for (let q = 0; q < rows; ++q) for (let k = 0; k < 4; ++k) for (const part of [0.12, 0.3, 0.5]) {
-      const x = left + (k + part) * w, y = top + (q + part) * h, near = context.getImageData(x * r - 3, y * r - 3, 7, 7).data;
+    for (let q = 0; q < rows; ++q) for (let k = 0; k < columns; ++k) for (const part of [0.12, 0.3, 0.5]) {
+      const x = left + (k + part) * w, y = top + (q + part) * h, margin = w < 12 ? 1 : 3, near = context.getImageData(x * r - margin, y * r - margin, 2 * margin + 1, 2 * margin + 1).data;
       if (near.every((v, i) => v === near[i % 4])) onPaper.points.push([x, y, [...near.slice(0, 3)]]);
     }
   });

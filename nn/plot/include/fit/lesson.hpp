@@ -25,7 +25,7 @@
 ///     }
 ///
 /// The page shows the source file from its first line to its last, but for what only makes it a program: lines that
-/// begin with #include or using, and what follows "int main(" up to the next prose.
+/// begin with an include or with using, and what follows "int main(" up to the next prose.
 ///   * Lines that begin with three slashes are prose, in a subset of Markdown: # headings, lists, tables, **strong**,
 ///     *emphasis*, `code`, links, and formulas in a subset of LaTeX as $…$ and $$…$$. In a formula, \name{weights}{A}
 ///     shows A. Pointing at it marks the name `weights` in the code, and the figures that are drawn from it.

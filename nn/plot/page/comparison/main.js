@@ -47,7 +47,7 @@ function drawDifferenceBar(painter, x, top, height, most) {
 // b minus a: a cell has the colour of the run that has more weight there. The strongest is the largest.
 function drawDifference({ a, b, shared }) {
   const { rows, cols, queries, keys } = a.head, canvas = byId("difference");
-  const gutter = 72 + AXIS, over = 26 + AXIS, bar = 150, side = Math.max(3, Math.min(44, (canvas.parentElement.clientWidth - gutter - bar) / cols));
+  const gutter = 72 + AXIS, over = 26 + AXIS, bar = 190, side = Math.max(3, Math.min(44, (canvas.parentElement.clientWidth - gutter - bar) / cols));
   const painter = sized(canvas, gutter + cols * side + bar, over + Math.max(rows * side, 90) + 8), gap = side > 8 ? 1 : 0;
   let most = 0, at = [0, 0];
   const difference = (q, k) => b.head.value(q, k) - a.head.value(q, k);
