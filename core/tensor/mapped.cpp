@@ -34,7 +34,7 @@ Tensor mapped(int descriptor, std::int64_t offset, const Shape& shape, DType dty
   // LCOV_EXCL_STOP
   s->data = static_cast<char*>(pages) + before;
   s->mapped = bytes;
-  return Tensor(detail::new_impl(s, shape, dtype));
+  return Tensor::adopt(detail::new_impl(s, shape, dtype));
 }
 
 }  // namespace fit

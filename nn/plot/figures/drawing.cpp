@@ -39,7 +39,7 @@ const Rgb& series_color(const Look& look, std::size_t i) { return look.series[i 
 void Drawing::figure(double x, double y, const Figure& f, Theme around) {
   add(GroupBegin{x, y});
   if (f.theme() != around) add(Box{0, 0, f.width(), f.height(), look_of(f.theme()).ground});
-  shapes_.insert(shapes_.end(), f.drawing().shapes().begin(), f.drawing().shapes().end());
+  elements_.insert(elements_.end(), f.drawing().elements().begin(), f.drawing().elements().end());
   add(GroupEnd{});
 }
 
