@@ -17,6 +17,7 @@
 
 #include "fit/fit.hpp"
 #include "fit/tensor/xtensor.hpp"
+#include "support/attention_layers.hpp"
 #include "support/example.hpp"
 
 using namespace fit;
@@ -174,7 +175,7 @@ void lesson(example::Example& e) {
   ///
   /// A layer holds the three matrices. The first form has bare matrices, drawn uniformly from 0 to 1:
   e.cell();
-  const nn::BareSingleHeadAttention bare(3, 2);
+  const example::BareSingleHeadAttention bare(3, 2);
   const auto [bare_context, bare_weights] = bare(x, nn::return_attention);
   const Tensor bare_scores = matmul(matmul(x, bare.W_query), transpose(matmul(x, bare.W_key)));
   const Tensor expected = matmul(softmax(bare_scores / std::sqrt(2.0)), matmul(x, bare.W_value));
@@ -184,7 +185,7 @@ void lesson(example::Example& e) {
   /// The second form has three `Linear` layers. Their initial weights are around 0, and smaller for more features,
   /// which is a better start for training:
   e.cell();
-  const nn::SingleHeadAttention linear(3, 2);
+  const example::SingleHeadAttention linear(3, 2);
   std::cout << linear(x) << '\n';
   e.claim("the layer with Linear projections gives [6, 2]", linear(x).shape() == Shape{6, 2});
 
@@ -279,7 +280,7 @@ void lesson(example::Example& e) {
   /// scores, but then does not use the result.
   e.cell();
   const Tensor batch = stack({x, x});
-  const nn::CausalAttention causal(3, 2, 6);
+  const example::CausalAttention causal(3, 2, 6);
   const auto [causal_context, layer_weights] = causal(batch, nn::return_attention);
   Tensor changed = batch.clone();
   changed[{ellipsis, 5, range()}] = 9.0;
@@ -294,7 +295,7 @@ void lesson(example::Example& e) {
   /// The simplest form of several heads is two causal layers with separate parameters and the same input. Their outputs
   /// are concatenated. Two heads of two features give four features.
   e.cell();
-  const nn::MultiHeadAttentionWrapper heads(3, 2, 6, 0.0, 2);
+  const example::MultiHeadAttentionWrapper heads(3, 2, 6, 2);
   const Tensor both = heads(batch);
   std::cout << batch.shape() << " -> " << both.shape() << '\n';
   e.claim("two heads of two features give [2, 6, 4]", both.shape() == Shape{2, 6, 4});

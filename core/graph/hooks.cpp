@@ -6,7 +6,7 @@
 namespace fit {
 namespace detail {
 
-Atomic<std::int64_t> hook_count{0};
+std::atomic<std::int64_t> hook_count{0};
 
 void free_hooks(Hooks* hooks) noexcept { delete hooks; }
 

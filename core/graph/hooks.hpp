@@ -1,6 +1,7 @@
 #pragma once
 
-#include "fit/detail/function.hpp"
+#include <functional>
+
 #include "fit/graph/hooks.hpp"
 #include "graph/node.hpp"
 #include "graph/observers.hpp"
@@ -32,7 +33,7 @@ struct Hooks {
 Hooks& hooks_of(Node& n);
 
 /// The number of observers of all leaves in this process.
-extern Atomic<std::int64_t> hook_count;
+extern std::atomic<std::int64_t> hook_count;
 
 /// Notifies the observers of a leaf and of the thread that the leaf's grad() is complete.
 void notify_accumulated(Node& leaf);

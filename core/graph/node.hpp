@@ -32,7 +32,7 @@ struct Saved {
 struct Hooks;
 
 struct Node {
-  Atomic<std::uint32_t> refs{0};
+  std::atomic<std::uint32_t> refs{0};
   std::uint16_t input_count = 0, output_count = 0, saved_count = 0, extras_at = 0;
   std::uint32_t kept_inputs = 0;
   bool keeps_outputs = false;

@@ -112,7 +112,7 @@ bool ObserverList::has(std::uint64_t id) const {
   return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.id == id; });
 }
 
-Attachment Attached::add(std::shared_ptr<Observer> observer, std::uint32_t part, Atomic<std::int64_t>* total) {
+Attachment Attached::add(std::shared_ptr<Observer> observer, std::uint32_t part, std::atomic<std::int64_t>* total) {
   ObserverList* all = list();
   if (!all) {
     ObserverList* const made = new ObserverList(total);

@@ -21,7 +21,7 @@ class ObserverList {
     std::shared_ptr<Observer> observer;
   };
 
-  explicit ObserverList(Atomic<std::int64_t>* total) : total_(total) {}
+  explicit ObserverList(std::atomic<std::int64_t>* total) : total_(total) {}
   Attachment add(std::shared_ptr<Observer> observer, std::uint32_t part);
   void remove(std::uint64_t id) noexcept;
   void clear() noexcept;
@@ -35,7 +35,7 @@ class ObserverList {
       if (e.part == part && has(e.id)) f(*e.observer);
   }
 
-  Atomic<std::uint32_t> refs{1};
+  std::atomic<std::uint32_t> refs{1};
   static void release(ObserverList* list) noexcept {
     if (list && drop(list->refs)) delete list;
   }
@@ -54,7 +54,7 @@ class ObserverList {
   mutable std::mutex mutex_;
   std::vector<Entry> entries_;
   std::atomic<std::size_t> size_{0};
-  Atomic<std::int64_t>* const total_;
+  std::atomic<std::int64_t>* const total_;
 };
 
 /// The observers of this thread that are not muted, newest first. Links from `end` on are skipped.

@@ -11,7 +11,7 @@ inline Tensor foreign(void* data, const Shape& shape, DType dtype, std::unique_p
   detail::Storage* const s = detail::new_storage(0);
   s->data = data;
   s->owner = owner.release();
-  return Tensor(detail::new_impl(s, shape, dtype));
+  return Tensor::adopt(detail::new_impl(s, shape, dtype));
 }
 
 }  // namespace fit

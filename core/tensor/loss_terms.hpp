@@ -9,7 +9,7 @@ namespace fit::detail {
 /// What the terms of a loss are. Tensors share it, so it never changes.
 struct LossTerms {
   static constexpr int max_counts = 4;
-  Atomic<std::uint32_t> refs{1};
+  std::atomic<std::uint32_t> refs{1};
   bool sum = false;                // a term is a sum
   bool many = false;               // there are more counts than max_counts
   int size = 0;                    // of counts

@@ -71,12 +71,12 @@ Tensor Tensor::empty(const Shape& shape, DType dtype) {
     check::fail("tensor", "shape ", shape, " in ", dtype, " takes more than ", max_bytes,
                 " bytes: more than a machine can address");
   detail::Storage* s = detail::new_storage(static_cast<std::size_t>(shape.numel() * size_of(dtype)));
-  return Tensor(detail::new_impl(s, shape, dtype));
+  return Tensor::adopt(detail::new_impl(s, shape, dtype));
 }
 
 Tensor Tensor::alias(const Shape& shape) const {
   detail::hold(get().storage->refs);
-  return Tensor(detail::new_impl(impl_->storage, shape, impl_->dtype));
+  return Tensor::adopt(detail::new_impl(impl_->storage, shape, impl_->dtype));
 }
 
 std::int64_t Tensor::size(int axis) const {

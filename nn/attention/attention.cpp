@@ -19,16 +19,17 @@ namespace fit::nn {
 
 Tensor AttentionLayer::operator()(const Tensor& query, const Tensor& key, const Tensor& value,
                                   const AttentionContext& context) const {
-  return within(*this, {query, key, value}, [&] {
+  const auto call = [&](const Tensor& q, const Tensor& k, const Tensor& v) {
     if (context.cache && cache_shape().kv_heads == 0)
       check::fail(name().c_str(), "the call has a cache, and cache_shape() is empty: decoding with a cache needs it");
-    if (!context.padding || takes_unpadded_) return forward(query, key, value, context);
+    if (!context.padding || takes_unpadded_) return forward(q, k, v, context);
     AttentionContext padded = context;
     padded.padding.reset();
-    const Tensor q = context.padding->restore(query);
-    const auto restored = [&](const Tensor& x) { return x.impl() == query.impl() ? q : context.padding->restore(x); };
-    return context.padding->remove(forward(q, restored(key), restored(value), padded));
-  });
+    const Tensor whole = context.padding->restore(q);
+    const auto restored = [&](const Tensor& x) { return x.impl() == q.impl() ? whole : context.padding->restore(x); };
+    return context.padding->remove(forward(whole, restored(k), restored(v), padded));
+  };
+  return within(*this, call, query, key, value);
 }
 
 AttentionResult AttentionLayer::operator()(const Tensor& query, const Tensor& key, const Tensor& value,
@@ -132,9 +133,9 @@ MultiHeadAttention::MultiHeadAttention(const char* op, std::int64_t d_model, std
     *p = Parameter(init::normal_(Tensor::empty({1, 1, width}), 0, 1 / std::sqrt(static_cast<double>(width))));
 }
 
-Tensor MultiHeadAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,
+Tensor MultiHeadAttention::forward(const Tensor& given_query, const Tensor& given_key, const Tensor& given_value,
                                    const AttentionContext& context) const {
-  return within(*this, {query, key, value}, [&] {
+  const auto run = [&](const Tensor& query, const Tensor& key, const Tensor& value) {
     check_input("query", query, w_q, context);
     bool& recording = fit::detail::thread_state.recording;
     const fit::detail::Scoped unrecorded(recording, recording && !context.cache);
@@ -143,7 +144,8 @@ Tensor MultiHeadAttention::forward(const Tensor& query, const Tensor& key, const
     const Keys to = keys_of(q, key, value, context);
     const Tensor z = attention.attend(heads_last(q, num_heads_), heads_last(to.k), heads_last(to.v), to.context);
     return project_heads(w_o, padding ? padding->remove(z) : z, num_heads_);  // -> (B, Sq, d_model)
-  });
+  };
+  return within(*this, run, given_query, given_key, given_value);
 }
 
 MultiHeadAttention::Keys MultiHeadAttention::keys_of(const Tensor& q, const Tensor& key, const Tensor& value,
@@ -217,14 +219,19 @@ std::string MultiHeadAttention::describe() const {
 
 FIT_FIELDS_OF(SelfAttention, multihead_attn)
 
+SelfAttention::SelfAttention(const char* op, std::int64_t d_model, std::int64_t num_heads,
+                             const MultiHeadAttentionOptions& o)
+    : SequenceLayer(TakesUnpadded()), multihead_attn(op, d_model, num_heads, o) {}
+
 SelfAttention::SelfAttention(std::int64_t d_model, std::int64_t num_heads, double dropout)
     : SelfAttention(d_model, num_heads, MultiHeadAttentionOptions().dropout(dropout)) {}
 
 SelfAttention::SelfAttention(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& o)
-    : SequenceLayer(TakesUnpadded()), multihead_attn("SelfAttention", d_model, num_heads, o) {}
+    : SelfAttention("SelfAttention", d_model, num_heads, o) {}
 
 Tensor SelfAttention::forward(const Tensor& x, const AttentionContext& context) const {
-  return within(*this, {x}, [&] { return multihead_attn(x, x, x, context); });
+  return within(
+      *this, [&](const Tensor& y) { return multihead_attn(y, y, y, context); }, x);
 }
 
 FIT_FIELDS_OF(CausalSelfAttention, multihead_attn)
@@ -234,13 +241,7 @@ CausalSelfAttention::CausalSelfAttention(std::int64_t d_model, std::int64_t num_
 
 CausalSelfAttention::CausalSelfAttention(std::int64_t d_model, std::int64_t num_heads,
                                          const MultiHeadAttentionOptions& o)
-    : SequenceLayer(TakesUnpadded()), multihead_attn("CausalSelfAttention", d_model, num_heads, o) {}
-
-Tensor CausalSelfAttention::forward(const Tensor& x, const AttentionContext& context) const {
-  AttentionContext causal = context;
-  causal.terms.causal(true);
-  return within(*this, {x}, [&] { return multihead_attn(x, x, x, causal); });
-}
+    : SelfAttention("CausalSelfAttention", d_model, num_heads, MultiHeadAttentionOptions(o).causal(true)) {}
 
 FIT_FIELDS_OF(CrossAttention, multihead_attn)
 
@@ -251,11 +252,13 @@ CrossAttention::CrossAttention(std::int64_t d_model, std::int64_t num_heads, con
     : multihead_attn("CrossAttention", d_model, num_heads, o) {}
 
 Tensor CrossAttention::forward(const Tensor& query, const Tensor& key_value, const AttentionContext& context) const {
-  return within(*this, {query, key_value}, [&] { return multihead_attn(query, key_value, key_value, context); });
+  const auto run = [&](const Tensor& q, const Tensor& kv) { return multihead_attn(q, kv, kv, context); };
+  return within(*this, run, query, key_value);
 }
 
 Tensor CrossAttention::operator()(const Tensor& query, const Tensor& key_value, const AttentionContext& context) const {
-  return detail::call_layer(*this, query, key_value, context);
+  const auto run = [&](const Tensor& q, const Tensor& kv) { return forward(q, kv, context); };
+  return within(*this, run, query, key_value);
 }
 
 AttentionResult CrossAttention::operator()(const Tensor& query, const Tensor& key_value,

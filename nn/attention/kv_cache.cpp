@@ -145,24 +145,4 @@ Tensor KVCache::mask(std::int64_t keys) const {
   return mask;
 }
 
-TokenTree::TokenTree(const std::vector<std::int64_t>& parents, std::int64_t length) {
-  const auto T = static_cast<std::int64_t>(parents.size());
-  if (length < 0) check::fail("TokenTree", "length is ", length, ": it must not be negative");
-  positions = Tensor::empty({T}, int64);
-  mask = Tensor::empty({T, length + T}, boolean);
-  auto* const at = positions.fresh<std::int64_t>();
-  bool* const attends = mask.fresh<bool>();
-  for (std::int64_t i = 0; i < T; ++i) {
-    const std::int64_t parent = parents[i];
-    if (parent < -1 || parent >= i)
-      check::fail("TokenTree", "the parent of token ", i, " is ", parent, ": it must be in -1 … ", i - 1);
-    bool* const row = attends + i * (length + T);
-    std::fill_n(row, length, true);
-    std::fill_n(row + length, T, false);
-    if (parent >= 0) std::copy_n(attends + parent * (length + T) + length, T, row + length);
-    row[length + i] = true;
-    at[i] = parent < 0 ? length : at[parent] + 1;
-  }
-}
-
 }  // namespace fit::nn

@@ -5,10 +5,14 @@
 namespace fit::nn {
 
 Tensor SequenceLayer::operator()(const Tensor& x, const AttentionContext& context) const {
-  if (!context.padding || takes_unpadded_) return detail::call_layer(*this, x, context);
+  const auto call = [this](const Tensor& given, const AttentionContext& c) {
+    return within(
+        *this, [&](const Tensor& y) { return forward(y, c); }, given);
+  };
+  if (!context.padding || takes_unpadded_) return call(x, context);
   AttentionContext padded = context;
   padded.padding.reset();
-  return context.padding->remove(detail::call_layer(*this, context.padding->restore(x), padded));
+  return context.padding->remove(call(context.padding->restore(x), padded));
 }
 
 AttentionResult SequenceLayer::operator()(const Tensor& x, const AttentionContext& context, ReturnAttention) const {

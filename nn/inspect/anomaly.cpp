@@ -67,7 +67,7 @@ std::string what(const Values& v, const Shape& shape) {
 Tensor value_of(const detail::Saved& s) {
   if (!s.storage) return {};
   detail::hold(s.storage->refs);
-  return Tensor(detail::new_impl(s.storage, s.shape, s.dtype));
+  return Tensor::adopt(detail::new_impl(s.storage, s.shape, s.dtype));
 }
 
 // Whether incoming gradients, saved tensors and the inputs' gradients so far have no NaN and no infinity.

@@ -69,31 +69,29 @@ void tell(const ObserverLink& link, const F& f) {
 
 }  // namespace
 
-ObservedCall::ObservedCall(const Layer& layer, std::vector<Tensor> inputs)
-    : ObservedCall(LayerCall{layer, innermost_call(), std::move(inputs), {}, false}) {
+void observe(const Layer& layer, std::initializer_list<Tensor*> inputs, const std::function<Tensor*()>& run) {
   const ObserverLink* const outer = enclosing(fit::detail::thread_state.observed, layer);
-  if (outer && thread_observers(outer).empty()) return;
-  link_ = std::make_unique<ObserverLink>(&call_, layer.attached_.list());
-  tell(*link_, [&](Observer& o) { o.layer_entered(call_); });
-}
-
-void ObservedCall::left(Tensor* output) {
-  if (!link_) return;
-  done_ = true;
-  if (output) call_.output = std::move(*output);
-  fit::detail::EachOne each(call_.failed);
-  tell(*link_, [&](Observer& o) { each([&] { o.layer_left(call_); }); });
-  each.rethrow();
-  if (output) *output = std::move(call_.output);
-}
-
-ObservedCall::~ObservedCall() {
-  if (!link_ || done_) return;
-  call_.failed = true;
-  try {
-    left(nullptr);
-  } catch (...) {  // the exception of the call, or of layer_entered(), propagates
+  if (outer && thread_observers(outer).empty()) {
+    run();
+    return;
   }
+  LayerCall call{layer, innermost_call(), {}, {}, false};
+  for (const Tensor* x : inputs)
+    if (x) call.inputs.push_back(*x);
+  const ObserverLink link(&call, layer.attached_.list());
+  Tensor* output = nullptr;
+  fit::detail::EachOne each(call.failed);
+  each([&] {
+    tell(link, [&](Observer& o) { o.layer_entered(call); });
+    std::size_t next = 0;
+    for (Tensor* x : inputs)
+      if (x) *x = call.inputs.at(next++);
+    output = run();
+    if (output) call.output = std::move(*output);
+  });
+  tell(link, [&](Observer& o) { each([&] { o.layer_left(call); }); });
+  each.rethrow();
+  if (output) *output = std::move(call.output);
 }
 
 }  // namespace detail

@@ -182,7 +182,10 @@ void Layer::replace(const std::string& name, const std::shared_ptr<Layer>& layer
                 " does not fit there");
 }
 
-Tensor UnaryLayer::operator()(const Tensor& x) const { return detail::call_layer(*this, x); }
+Tensor UnaryLayer::operator()(const Tensor& x) const {
+  return within(
+      *this, [this](const Tensor& given) { return forward(given); }, x);
+}
 
 void Layer::apply(const std::function<void(Layer&)>& f) {
   for (auto& [name, child] : children()) child->apply(f);

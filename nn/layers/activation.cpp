@@ -29,13 +29,23 @@ Tensor Lambda::forward(const Tensor& x) const {
   return f_(x);
 }
 
+ELU::ELU(double alpha) : WithOption(alpha) {}
+
 std::string ELU::describe() const { return joined("alpha=", option_); }
+
+LeakyReLU::LeakyReLU(double negative_slope) : WithOption(negative_slope) {}
 
 std::string LeakyReLU::describe() const { return joined("negative_slope=", option_); }
 
+GELU::GELU(Gelu form) : WithOption(form) {}
+
 std::string GELU::describe() const { return option_ == Gelu::tanh ? "form=tanh" : "form=exact"; }
 
+Softmax::Softmax(int axis) : WithOption(axis) {}
+
 std::string Softmax::describe() const { return joined("axis=", option_); }
+
+LogSoftmax::LogSoftmax(int axis) : WithOption(axis) {}
 
 std::string LogSoftmax::describe() const { return joined("axis=", option_); }
 

@@ -49,11 +49,12 @@ TransformerEncoderLayer::TransformerEncoderLayer(const TransformerLayerOptions& 
 
 Tensor TransformerEncoderLayer::forward(const Tensor& given, const AttentionContext& context) const {
   const auto attend = [&](const Tensor& z) { return dropout((*self_attn)(z, z, z, context)); };
-  return within(*this, {given}, [&] {
-    const Tensor x = observed("resid_pre", given);
+  const auto run = [&](const Tensor& input) {
+    const Tensor x = observed("resid_pre", input);
     const Tensor y = residual("resid_mid", norm_first_, x, *norm1, attend);
     return residual("resid_post", norm_first_, y, *norm2, *mlp);
-  });
+  };
+  return within(*this, run, given);
 }
 
 // ---- TransformerDecoderLayer --------------------------------------------------------------------------------------
@@ -83,17 +84,17 @@ Tensor TransformerDecoderLayer::operator()(const Tensor& x, const Tensor& memory
 }
 
 Tensor TransformerDecoderLayer::forward(const Tensor& given, const AttentionContext& context) const {
-  const Tensor& memory = context.memory.x;
-  check::defined("TransformerDecoderLayer", "memory", memory);
+  check::defined("TransformerDecoderLayer", "memory", context.memory.x);
   const AttentionContext cross = context.of_memory();
   const auto attend_self = [&](const Tensor& z) { return dropout((*self_attn)(z, z, z, context)); };
-  const auto attend_memory = [&](const Tensor& z) { return dropout((*cross_attn)(z, memory, memory, cross)); };
-  return within(*this, {given, memory}, [&] {
-    const Tensor x = observed("resid_pre", given);
+  const auto run = [&](const Tensor& input, const Tensor& memory) {
+    const auto attend_memory = [&](const Tensor& z) { return dropout((*cross_attn)(z, memory, memory, cross)); };
+    const Tensor x = observed("resid_pre", input);
     const Tensor y = residual("resid_mid", norm_first_, x, *norm1, attend_self);
     const Tensor z = residual("resid_cross", norm_first_, y, *norm2, attend_memory);
     return residual("resid_post", norm_first_, z, *norm3, *mlp);
-  });
+  };
+  return within(*this, run, given, context.memory.x);
 }
 
 // ---- stacks -------------------------------------------------------------------------------------------------------

@@ -61,8 +61,8 @@ double sum_of_powers(const std::vector<Tensor>& all, double p) {
       const Tensor size = abs(g.to(float64));
       if (!std::isinf(p))
         total += sum(pow(size, p)).item();
-      else if (const double most = max(size).item(); most > total || std::isnan(most))
-        total = most;
+      else if (const double largest = max(size).item(); largest > total || std::isnan(largest))
+        total = largest;
     }
   }
   return total;
@@ -78,11 +78,11 @@ double joint_norm(const std::vector<Tensor>& all, double p) {
   const auto root = [p](double x) { return p == 2 ? std::sqrt(x) : std::pow(x, 1 / p); };
   if (std::isfinite(total) && total >= smallest_exact) return root(total);
   // Powers that overflow or underflow: the largest element is divided out first.
-  const double most = sum_of_powers(all, infinity);
-  if (most == 0 || !std::isfinite(most)) return most;
+  const double largest = sum_of_powers(all, infinity);
+  if (largest == 0 || !std::isfinite(largest)) return largest;
   double scaled = 0;
-  for (const Tensor& g : all) scaled += sum_of_powers({g.to(float64) / most}, p);
-  return most * root(scaled);
+  for (const Tensor& g : all) scaled += sum_of_powers({g.to(float64) / largest}, p);
+  return largest * root(scaled);
 }
 
 namespace {

@@ -157,15 +157,15 @@ void Trainer::save_after_error(ProgressBar& bar) noexcept try {
 }
 
 void Trainer::warn_without_gradient(ProgressBar& bar, TrainerResult& result) const {
-  constexpr std::size_t most = 5;
+  constexpr std::size_t max_names = 5;
   std::string list;
   std::size_t count = 0;
   for (const auto& [name, p] : trained()) {
     if (p.has_grad() || optim::steps_in_backward(p)) continue;
     result.without_gradient.push_back(name);
-    if (++count <= most) list += (count == 1 ? "" : ", ") + name;
+    if (++count <= max_names) list += (count == 1 ? "" : ", ") + name;
   }
-  if (count > most) list += " and " + std::to_string(count - most) + " more";
+  if (count > max_names) list += " and " + std::to_string(count - max_names) + " more";
   if (count > 0) bar.print("Without a gradient in the first step, as the loss does not depend on them: " + list);
 }
 

@@ -35,4 +35,15 @@ struct Net : nn::UnaryLayer {
 Tensor mistake(const Tensor& x) { return x[0, 1]; }
 #elif MISTAKE == 14  // says: comma
 void mistake(Tensor& x, int i, int j) { x[i, j] = 3; }
+#elif MISTAKE == 15  // says: in passing argument 1 of
+Tensor mistake() { return relu({64}); }
+#elif MISTAKE == 16  // says: this layer has no public forward() that takes these arguments
+Tensor mistake(const nn::Linear& layer, const Tensor& x) { return layer(x, 2); }
+#elif MISTAKE == 17  // says: this layer has no public forward() that takes these arguments
+struct Net : nn::Layer {
+  Tensor operator()(const Tensor& x) const { return fc(x); }
+  FIT_FIELDS(fc)
+  nn::Linear fc{2, 2};
+};
+Tensor mistake(Net& net, const Tensor& x) { return net(x); }
 #endif

@@ -23,5 +23,5 @@ while read -r number text; do
   ((lines <= 16)) || { echo "mistake $number: $lines lines" && cat "$stage/said" && exit 1; }
   count=$((count + 1))
 done < <(sed -n 's/^#\(el\)\?if MISTAKE == \([0-9]*\) *\/\/ says: /\2 /p' "$source")
-((count >= 14)) || { echo "only $count mistakes were read" && exit 1; }
+((count >= 17)) || { echo "only $count mistakes were read" && exit 1; }
 echo "$count mistakes are told"

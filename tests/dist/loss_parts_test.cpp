@@ -41,13 +41,6 @@ std::vector<double> joined(const std::vector<LossRows>& parts, const Loss& loss,
   return all;
 }
 
-std::vector<LossRows> divided(const LossRows& all, const std::vector<std::int64_t>& sizes) {
-  std::vector<LossRows> parts;
-  std::int64_t first = 0;
-  for (const std::int64_t n : sizes) parts.push_back(all.slice(first, first + n)), first += n;
-  return parts;
-}
-
 }  // namespace
 
 TEST_CASE("rows divided among ranks and batches in every way have one gradient and one loss", "[dist]") {

@@ -17,14 +17,7 @@ using plot::training_page;
 TEST_CASE("trainer: a page follows the training, and shows what its heads do", "[trainer]") {
   const Directory d;
   std::vector<std::int64_t> looked;
-  const auto look = [&](std::int64_t step) {
-    looked.push_back(step);
-    CHECK_FALSE(grad_enabled());
-    AttentionRecording r;
-    const auto o = AttentionRecordOptions().step(step);
-    r.add("layer", full({1, 2, 2}, 0.5), o);
-    return r;
-  };
+  const auto look = recorded_at(looked);
   TrainerOptions options = quiet(10, d.path.string());
   options.title("Followed");
   Trained t(options, [&](int step) {

@@ -20,6 +20,14 @@ struct LossRows {
   }
 };
 
+/// Parts of these sizes, one after the other.
+inline std::vector<LossRows> divided(const LossRows& all, const std::vector<std::int64_t>& sizes) {
+  std::vector<LossRows> parts;
+  std::int64_t first = 0;
+  for (const std::int64_t n : sizes) parts.push_back(all.slice(first, first + n)), first += n;
+  return parts;
+}
+
 /// Random rows with these ids.
 inline LossRows loss_rows(const std::vector<std::int64_t>& ids) {
   const auto n = static_cast<std::int64_t>(ids.size());

@@ -114,53 +114,59 @@ void decay_gradient(const Factors<T, ByFeature>& f, std::int64_t Dv, const Opera
   }
 }
 
+// The gradients of a chunk, in three parts. Each part adds to what the parts before it have computed.
 template <class T, bool ByFeature>
-bool backward(const LinearAttention<T>& a, const LinearChunk& c, const T* S0, const T* errors, const T* dout,
-              const T* dS1, T* dS0, const LinearGradients<T>& d, T* workspace) {
-  const std::int64_t n = c.n, D = a.D, Dv = a.Dv;
-  const Operands<T> x(a, c);
-  T* const dq = d.dq + c.first * D;
-  T* const dk = d.dk + c.first * D;
-  T* const dv = d.dv + c.first * Dv;
-  Arena<T> arena(workspace);
-  const Factors<T, ByFeature> f(a, c, arena);
-  const Pairs<T, ByFeature> pairs(f, x.k, arena);
-  T* const P = arena.take(n * C);
-  T* const dP = arena.take(n * C);
-  T* const rows = arena.take(n * D);
-  T* const dk_of_s = arena.take(n * D);  // the gradient of k as the earlier step of pairs; dk is that as the later one
-  T* const U_transposed = arena.take(Dv * C);
-  T* const S_transposed = arena.take(D * Dv);
-  T* const dU = x.beta ? arena.take(n * Dv) : dv;
-  const T* U = x.v;
-  if (x.beta) {
-    T* const solved = arena.take(n * Dv);
-    for (std::int64_t t = 0; t < n; ++t) copy_scaled(errors + t * Dv, x.beta[t], Dv, solved + t * Dv);
-    U = solved;
+struct ChunkGradients {
+  const LinearAttention<T>& a;
+  const LinearChunk& c;
+  const T *S0, *errors, *dout, *dS1;
+  T* dS0;
+  const LinearGradients<T>& d;
+  Arena<T> arena;
+
+  std::int64_t n = c.n, D = a.D, Dv = a.Dv;
+  Operands<T> x{a, c};
+  T *dq = d.dq + c.first * D, *dk = d.dk + c.first * D, *dv = d.dv + c.first * Dv;
+  Factors<T, ByFeature> f{a, c, arena};
+  Pairs<T, ByFeature> pairs{f, x.k, arena};
+  T *P = arena.take(n * C), *dP = arena.take(n * C), *rows = arena.take(n * D);
+  T* dk_of_s = arena.take(n * D);  // the gradient of k as the earlier step of pairs; dk is that as the later one
+  T *U_transposed = arena.take(Dv * C), *S_transposed = arena.take(D * Dv);
+  T* dU = x.beta ? arena.take(n * Dv) : dv;
+  const T* U = x.beta ? solved() : x.v;
+
+  const T* solved() {
+    T* const y = arena.take(n * Dv);
+    for (std::int64_t t = 0; t < n; ++t) copy_scaled(errors + t * Dv, x.beta[t], Dv, y + t * Dv);
+    return y;
   }
-  transpose(n, Dv, U, Dv, U_transposed, C);
 
   // S1 = P_n S0 + (E K)' U
-  f.scale_rows(n, T(1), f.E, x.k, rows);
-  macro_kernel(false, n, Dv, D, T(1), rows, D, dS1, Dv, dU, Dv, false);
-  transpose(D, Dv, dS1, Dv, S_transposed, D);
-  macro_kernel(false, n, D, Dv, T(1), U, Dv, S_transposed, D, rows, D, false);
-  f.scale_rows(n, T(1), f.E, rows, dk_of_s);
-  f.fade(Dv, dS1, dS0);
+  void of_state() {
+    transpose(n, Dv, U, Dv, U_transposed, C);
+    f.scale_rows(n, T(1), f.E, x.k, rows);
+    macro_kernel(false, n, Dv, D, T(1), rows, D, dS1, Dv, dU, Dv, false);
+    transpose(D, Dv, dS1, Dv, S_transposed, D);
+    macro_kernel(false, n, D, Dv, T(1), U, Dv, S_transposed, D, rows, D, false);
+    f.scale_rows(n, T(1), f.E, rows, dk_of_s);
+    f.fade(Dv, dS1, dS0);
+  }
 
   // O = A U + scale (P Q) S0
-  pairs.products(a.scale, x.q, false, P);
-  multiply_pairs_transposed(n, Dv, T(1), P, dout, dU, true);
-  f.scale_rows(n, a.scale, f.P, x.q, rows);
-  macro_kernel(true, D, Dv, n, T(1), rows, D, dout, Dv, dS0, Dv, true);
-  transpose(D, Dv, S0, Dv, S_transposed, D);
-  macro_kernel(false, n, D, Dv, a.scale, dout, Dv, S_transposed, D, rows, D, false);
-  f.scale_rows(n, T(1), f.P, rows, dq);
-  products_of_pairs(n, Dv, T(1), dout, U_transposed, dP);
-  pairs.gradients(a.scale, x.q, dP, dq, dk_of_s);
+  void of_output() {
+    pairs.products(a.scale, x.q, false, P);
+    multiply_pairs_transposed(n, Dv, T(1), P, dout, dU, true);
+    f.scale_rows(n, a.scale, f.P, x.q, rows);
+    macro_kernel(true, D, Dv, n, T(1), rows, D, dout, Dv, dS0, Dv, true);
+    transpose(D, Dv, S0, Dv, S_transposed, D);
+    macro_kernel(false, n, D, Dv, a.scale, dout, Dv, S_transposed, D, rows, D, false);
+    f.scale_rows(n, T(1), f.P, rows, dq);
+    products_of_pairs(n, Dv, T(1), dout, U_transposed, dP);
+    pairs.gradients(a.scale, x.q, dP, dq, dk_of_s);
+  }
 
   // U = beta R, R = V - (P K) S0 - M U
-  if (x.beta) {
+  void of_delta_rule() {
     pairs.products(T(1), x.k, true, P);
     solve_transposed(n, Dv, P, x.beta, dU, dv);
     row_dots(n, Dv, dU, Dv, errors, Dv, d.dbeta + c.first);
@@ -171,13 +177,26 @@ bool backward(const LinearAttention<T>& a, const LinearChunk& c, const T* S0, co
     products_of_pairs(n, Dv, T(-1), dv, U_transposed, dP);
     for (std::int64_t t = 0; t < n; ++t) dP[t * C + t] = 0;
     pairs.gradients(T(1), x.k, dP, dk, dk_of_s);
-  } else {
-    fill(n * D, T(0), dk);
   }
-  if (d.ddecay) decay_gradient(f, Dv, x, S0, dS0, dq, dk, dk_of_s, arena.take(D), d.ddecay + c.first * f.width());
-  transform(
-      dk, n * D, [](const Vec<T>& u, const Vec<T>& v) { return u + v; }, dk, dk_of_s);
-  return all_finite(n * D, dq) && all_finite(n * D, dk) && all_finite(n * Dv, dv) && all_finite(D * Dv, dS0);
+
+  bool run() {
+    of_state();
+    of_output();
+    if (x.beta)
+      of_delta_rule();
+    else
+      fill(n * D, T(0), dk);
+    if (d.ddecay) decay_gradient(f, Dv, x, S0, dS0, dq, dk, dk_of_s, arena.take(D), d.ddecay + c.first * f.width());
+    transform(
+        dk, n * D, [](const Vec<T>& u, const Vec<T>& v) { return u + v; }, dk, dk_of_s);
+    return all_finite(n * D, dq) && all_finite(n * D, dk) && all_finite(n * Dv, dv) && all_finite(D * Dv, dS0);
+  }
+};
+
+template <class T, bool ByFeature>
+bool backward(const LinearAttention<T>& a, const LinearChunk& c, const T* S0, const T* errors, const T* dout,
+              const T* dS1, T* dS0, const LinearGradients<T>& d, T* workspace) {
+  return ChunkGradients<T, ByFeature>{a, c, S0, errors, dout, dS1, dS0, d, Arena<T>(workspace)}.run();
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ Tensor find_product_copy(const Tensor& x, ProductForm form) {
   Storage* const copy = s.copy.load();
   if (!copy || s.copy_form != form || s.copy_version != s.version.load(std::memory_order_relaxed)) return {};
   hold(copy->refs);
-  return Tensor(new_impl(copy, x.shape(), form == bfloat16_form ? bfloat16 : x.dtype()));
+  return Tensor::adopt(new_impl(copy, x.shape(), form == bfloat16_form ? bfloat16 : x.dtype()));
 }
 
 void keep_product_copy(const Tensor& x, std::uint32_t version, ProductForm form, const Tensor& y) {

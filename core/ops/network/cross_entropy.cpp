@@ -60,7 +60,8 @@ Tensor fused_gradient(const Tensor& logits, const Tensor& targets, const Tensor&
 }
 
 /// Decomposition into operations, for higher derivatives.
-Tensor composed_gradient(const Tensor& logits, const Tensor& targets, const Tensor& dy, std::int64_t ignore_index) {
+Tensor gradient_by_decomposition(const Tensor& logits, const Tensor& targets, const Tensor& dy,
+                                 std::int64_t ignore_index) {
   return with_precision(Precision::rounded, {logits}, [&](const Tensor& logits) {
     const Tensor ignored = eq(targets, ignore_index);
     const Tensor hot = one_hot(masked_fill(targets, ignored, 0), logits.size(1), logits.dtype());
@@ -104,7 +105,7 @@ Tensor cross_entropy_rows(const Tensor& logits, const Tensor& targets, std::int6
   });
   y = y.to(result_dtype(Precision::native_or_float32, logits.dtype()));
   return record(op, {logits, targets}, std::move(y), keep::inputs | keep::saved(stats), [ignore_index](Backward& b) {
-    b.give(0, b.recording() ? composed_gradient(b.x(0), b.x(1), b.dy(), ignore_index)
+    b.give(0, b.recording() ? gradient_by_decomposition(b.x(0), b.x(1), b.dy(), ignore_index)
                             : fused_gradient(b.take_x(0), b.x(1), b.saved(0), b.dy(), ignore_index));
   });
 }

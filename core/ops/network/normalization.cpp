@@ -177,8 +177,8 @@ struct FusedGradients {
 };
 
 /// Decomposition into operations, for higher derivatives.
-Gradients composed_gradients(Norm kind, const Tensor& given, const Tensor& dy, const Tensor& weight, double eps,
-                             const Tensor& rstd) {
+Gradients gradients_by_decomposition(Norm kind, const Tensor& given, const Tensor& dy, const Tensor& weight, double eps,
+                                     const Tensor& rstd) {
   const auto average = [](const Tensor& t) { return mean(t, -1, keepdims); };
   const Shape kept = given.shape().with(given.rank() - 1, 1);
   const Tensor scale = given.numel() == 0 ? Tensor() : slice_scale(given, kept, reshape(rstd, kept));
@@ -200,7 +200,7 @@ Tensor normalised(const char* op, Norm kind, const Tensor& x, const Tensor& weig
                 keep::input(0, 1) | keep::saved(f.mean, f.rstd), [kind, eps](Backward& b) {
                   const bool want_x = b.wants(0), want_weight = b.wants(1), want_bias = b.wants(2);
                   Gradients g = b.recording()
-                                    ? composed_gradients(kind, b.x(0), b.dy(), b.x(1), eps, b.saved(1))
+                                    ? gradients_by_decomposition(kind, b.x(0), b.dy(), b.x(1), eps, b.saved(1))
                                     : FusedGradients{kind, b.x(0), b.dy(), b.x(1), b.saved(0), b.saved(1), eps}.compute(
                                           want_x, want_weight, want_bias);
                   if (want_x) b.give(0, std::move(g.x));

@@ -168,9 +168,9 @@ Tensor running_sum(const Tensor& x, int axis, bool backwards) {
     using Sum = std::conditional_t<is_floating_element<T>, double, std::int64_t>;
     const T* const in = x.data<T>().data();
     Total<T>* const out = y.fresh<Total<T>>();
-    // `count` slices, `step` apart, at most `most`; an element of all slices after another.
-    const auto run = [&](auto most, std::int64_t at, auto count, auto step) {
-      Sum sum[most] = {};
+    // Sums `count` slices, `step` elements apart; `count` is at most `max_count`.
+    const auto run = [&](auto max_count, std::int64_t at, auto count, auto step) {
+      Sum sum[max_count] = {};
       for (std::int64_t i = 0; i < slices.n; ++i) {
         const std::int64_t first = at + (backwards ? slices.n - 1 - i : i) * slices.inner;
         for (std::int64_t l = 0; l < count; ++l) {

@@ -27,8 +27,8 @@ bool squares_fit(double size) {
 template <class T>
 T scale_of(double largest) {
   if (largest == 0 || !std::isfinite(largest) || squares_fit<T>(largest * largest)) return 1;
-  constexpr int most = std::numeric_limits<T>::max_exponent - 2;  // 1 / the smallest normal number
-  return static_cast<T>(std::ldexp(1., -std::clamp(std::ilogb(largest), -most, most)));
+  constexpr int max_exponent = std::numeric_limits<T>::max_exponent - 2;  // 1 / the smallest normal number
+  return static_cast<T>(std::ldexp(1., -std::clamp(std::ilogb(largest), -max_exponent, max_exponent)));
 }
 
 /// scale_of() for each slice of x along the axes that are 1 in `kept`; 1 for slices whose `size` [kept] (a norm, or

@@ -9,7 +9,6 @@
 #include "fit/nn/attention/attention_recording.hpp"
 #include "fit/nn/attention/kv_cache.hpp"
 #include "fit/nn/attention/sequence_layer.hpp"
-#include "fit/nn/attention/single_head.hpp"
 #include "fit/nn/data/data.hpp"
 #include "fit/nn/data/readers.hpp"
 #include "fit/nn/data/transforms.hpp"

@@ -148,7 +148,7 @@ struct LBFGS::Search {
   // One point that is good, or two around such a point.
   std::vector<Point> find_bracket(double t) {
     Point before = start, now = at(t);
-    for (; iteration < most; ++iteration) {
+    for (; iteration < max_evaluations; ++iteration) {
       if (!falls(now) || (iteration > 1 && now.loss >= before.loss) || (!flat(now) && now.slope >= 0))
         return {before, now};
       if (flat(now)) return {now};
@@ -174,7 +174,7 @@ struct LBFGS::Search {
   Point narrowed(std::vector<Point>& bracket) {
     constexpr double smallest = 1e-9;
     std::size_t low = bracket[0].loss <= bracket[1].loss ? 0 : 1, high = 1 - low;
-    for (bool done = false; !done && iteration < most; ++iteration) {
+    for (bool done = false; !done && iteration < max_evaluations; ++iteration) {
       if (std::abs(bracket[1].t - bracket[0].t) * direction_max < smallest) break;
       const Point now = at(next_inside(bracket));
       if (!falls(now) || now.loss >= bracket[low].loss) {
@@ -192,14 +192,14 @@ struct LBFGS::Search {
 
   const std::function<Point(double)>& at;
   const Point& start;
-  const std::int64_t most;
+  const std::int64_t max_evaluations;
   const double direction_max;
   std::int64_t iteration = 0;
   bool close_to_end = false;  // the last point was
 };
 
 // Moves along the direction, and sets t_.
-LBFGS::Point LBFGS::search(const std::function<Tensor()>& closure, const Point& start, std::int64_t most) {
+LBFGS::Point LBFGS::search(const std::function<Tensor()>& closure, const Point& start, std::int64_t max_evaluations) {
   const Tensor from = values();
   const std::function<Point(double)> at = [&](double t) {
     set_values(from + d_ * t);
@@ -209,7 +209,7 @@ LBFGS::Point LBFGS::search(const std::function<Tensor()>& closure, const Point& 
     there.slope = product(there.gradient, d_);
     return there;
   };
-  const Point found = Search{at, start, most, largest(d_)}.run(t_);
+  const Point found = Search{at, start, max_evaluations, largest(d_)}.run(t_);
   t_ = found.t;
   set_values(from + d_ * t_);
   return found;
@@ -229,7 +229,7 @@ double LBFGS::step(const std::function<Tensor()>& closure) {
   const LBFGSOptions& o = options_;
   check_options();
   if (!closure) check::fail(lbfgs_op, "the closure is empty: it must compute the gradients and give the loss");
-  const std::int64_t most = o.max_eval() > 0 ? o.max_eval() : o.max_iter() * 5 / 4;
+  const std::int64_t max_evaluations = o.max_eval() > 0 ? o.max_eval() : o.max_iter() * 5 / 4;
   for (const auto& [name, p] : parameters_) {
     check_trainable(lbfgs_op, name, p);  // p may have been unfrozen
     nn::check_not_lent(lbfgs_op, name, p, "would undo the step");
@@ -257,12 +257,12 @@ double LBFGS::step(const std::function<Tensor()>& closure) {
 
     const auto evaluations = [&] { return func_evals_ - before.func_evals_; };
     if (o.line_search_fn() == LineSearch::strong_wolfe) {
-      now = search(closure, now, most - evaluations());
+      now = search(closure, now, max_evaluations - evaluations());
     } else {
       set_values(values() + d_ * t_);
       if (iteration < o.max_iter()) now = evaluate(closure);
     }
-    if (evaluations() >= most || largest(now.gradient) <= o.tolerance_grad() ||
+    if (evaluations() >= max_evaluations || largest(now.gradient) <= o.tolerance_grad() ||
         largest(d_) * std::abs(t_) <= o.tolerance_change() ||
         std::abs(now.loss - previous_loss_) < o.tolerance_change())
       break;

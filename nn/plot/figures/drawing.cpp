@@ -90,7 +90,7 @@ struct Darken {
 void Drawing::figure(double x, double y, const Figure& f, Theme around) {
   add(GroupBegin{x, y, false, f.width(), f.height()});
   if (f.theme() != around) add(Box{0, 0, f.width(), f.height(), look_of(f.theme()).ground});
-  shapes_.insert(shapes_.end(), f.drawing().shapes().begin(), f.drawing().shapes().end());
+  elements_.insert(elements_.end(), f.drawing().elements().begin(), f.drawing().elements().end());
   add(GroupEnd{});
 }
 

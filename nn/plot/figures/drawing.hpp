@@ -26,8 +26,7 @@ const Rgb& series_color(const Look& look, std::size_t i);
 // Each colour of a light figure, with the one at its place in a dark figure. The script of pages has the same list.
 const std::vector<std::pair<Rgb, Rgb>>& dark_colors();
 
-// ---- the elements of a figure, drawn from back to front
-// ----------------------------------------------------------------
+// ---- the elements of a figure, drawn from back to front -----------------------------------------------------------
 
 enum class Anchor { start, middle, end };
 
@@ -96,13 +95,13 @@ struct Description {
   std::string text;
 };
 
-using Shape = std::variant<Text, Box, Line, Path, Dot, Image, GroupBegin, GroupEnd, Description>;
+using Element = std::variant<Text, Box, Line, Path, Dot, Image, GroupBegin, GroupEnd, Description>;
 
 class Drawing {
  public:
   template <class S>
   void add(S shape) {
-    shapes_.emplace_back(std::in_place_type<S>, std::move(shape));
+    elements_.emplace_back(std::in_place_type<S>, std::move(shape));
   }
   void text(double x, double y, const std::string& s, const TextStyle& style) { add(Text{x, y, printable(s), style}); }
   void line(double x1, double y1, double x2, double y2, Rgb stroke, double width = 1) {
@@ -110,10 +109,10 @@ class Drawing {
   }
   // Adds another figure, with its background if the themes differ.
   void figure(double x, double y, const Figure& f, Theme around);
-  const std::vector<Shape>& shapes() const { return shapes_; }
+  const std::vector<Element>& elements() const { return elements_; }
 
  private:
-  std::vector<Shape> shapes_;
+  std::vector<Element> elements_;
 };
 
 // A drawing as an SVG document (svg.cpp).

@@ -13,7 +13,7 @@ namespace fit::plot {
 namespace {
 
 // The mask as [rows, cols] bytes; empty if there is none.
-std::vector<std::uint8_t> mask_of(const char* op, const Tensor& mask, const fit::Shape& shape) {
+std::vector<std::uint8_t> mask_of(const char* op, const Tensor& mask, const Shape& shape) {
   if (!mask.defined()) return {};
   check::dtype(op, "mask", mask, boolean);
   bool fits = mask.rank() <= 2;

@@ -82,7 +82,7 @@ class Writer {
 std::string svg_of(const Drawing& drawing, double width, double height, Rgb ground) {
   const std::string w = coordinate(width), h = coordinate(height);
   Writer write;
-  for (const Shape& shape : drawing.shapes()) std::visit(write, shape);
+  for (const Element& element : drawing.elements()) std::visit(write, element);
   return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + w + "\" height=\"" + h + "\" viewBox=\"0 0 " + w + ' ' +
          h +
          "\" font-family=\"'Helvetica Neue', Helvetica, Arial, 'DejaVu Sans', sans-serif\">\n"

@@ -4,7 +4,6 @@
 #include <type_traits>
 
 #include "fit/nn/attention/attention.hpp"
-#include "fit/nn/attention/single_head.hpp"
 #include "fit/nn/models/bert.hpp"
 #include "fit/nn/models/generate.hpp"
 #include "fit/nn/models/gpt.hpp"
@@ -83,7 +82,6 @@ TEST_CASE("a dropout that is none names the layer that was asked for", "[attenti
   CHECK_THROWS_WITH(nn::CausalSelfAttention(8, 2, 10.), text("CausalSelfAttention"));
   CHECK_THROWS_WITH(nn::CrossAttention(8, 2, 10.), text("CrossAttention"));
   CHECK_THROWS_WITH(nn::ScaledDotProductAttention(10), text("ScaledDotProductAttention"));
-  CHECK_THROWS_WITH(nn::CausalAttention(4, 4, 4, 10), text("CausalAttention"));
   auto t = nn::TransformerOptions().source_vocab(9).target_vocab(9).max_length(8).d_model(8).num_heads(2).dropout(10);
   CHECK_THROWS_WITH(nn::Transformer(t), text("Transformer"));
   CHECK_THROWS_WITH(nn::TransformerEncoder(t, 1), text("TransformerEncoder"));

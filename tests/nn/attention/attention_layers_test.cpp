@@ -1,7 +1,6 @@
 #include "fit/backward/gradcheck.hpp"
 #include "fit/nn/attention/attention.hpp"
 #include "fit/nn/attention/attention_recorder.hpp"
-#include "fit/nn/attention/single_head.hpp"
 #include "fit/nn/weights/weights.hpp"
 #include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
@@ -362,17 +361,11 @@ TEST_CASE("names, copies and lists of the attention layers") {
   causal.eval();
   nn::ScaledDotProductAttention plain(0.2, 3.0, 0.4);
   plain.eval();
-  nn::MultiHeadAttentionWrapper wrapper(8, 3, 6, nn::CausalAttentionOptions().dropout(0.5).qkv_bias(), 2);
-  wrapper.eval();
   const auto unary = [&](const auto& layer) { return layer(x); };
   check_copy(self, unary);
   check_copy(cross, [&](const auto& layer) { return layer(x, x); });
   check_copy(causal, unary);
   check_copy(plain, [&](const auto& layer) { return layer(x, x, x); });
-  check_copy(nn::BareSingleHeadAttention(8, 3), unary);
-  check_copy(nn::SingleHeadAttention(8, 3, nn::SingleHeadAttentionOptions().qkv_bias(false)), unary);
-  check_copy(nn::CausalAttention(8, 3, 6), unary);
-  check_copy(wrapper, unary);
 }
 
 TEST_CASE("errors of the attention layers") {
@@ -406,94 +399,6 @@ TEST_CASE("errors of the attention layers") {
                     contains("the mask is [4, 4], the scores (B, H, Sq, Sk) are [2, 2, 3, 3]"));
   CHECK_THROWS_WITH(mha(x, x, x, full({3, 3}, -1e9)), contains("it must hold 1 (attend) and 0 (ignore)"));
   CHECK(mha(ones({0, 3, 8}), ones({0, 3, 8}), ones({0, 3, 8})).shape() == Shape{0, 3, 8});
-}
-
-// ---- single heads -------------------------------------------------------------------------------------------------
-
-TEST_CASE("single heads: bare parameters and Linear compute the same") {
-  nn::BareSingleHeadAttention bare(3, 2);
-  nn::SingleHeadAttention linear(3, 2, nn::SingleHeadAttentionOptions().qkv_bias(false));
-  const nn::StateDict drawn = bare.state_dict();
-  CHECK(drawn.size() == 3);
-  for (const auto& [name, w] : drawn) {
-    CHECK(w.shape() == Shape{3, 2});
-    CHECK(min(w).item() >= 0);
-    CHECK(max(w).item() < 1);
-  }
-  nn::StateDict state = drawn;
-  for (auto& [name, w] : state) {
-    name += ".weight";
-    w = transpose(w);
-  }
-  linear.load_state_dict(state);
-  const Tensor x = random({6, 3});
-  const auto [y, w] = bare(x, nn::return_attention);
-  CHECK(y.shape() == Shape{6, 2});
-  CHECK(w.shape() == Shape{6, 6});
-  // By hand.
-  const Tensor scores = matmul(matmul(x, parameter(drawn, "W_query")), Transpose::no,
-                               matmul(x, parameter(drawn, "W_key")), Transpose::yes);
-  const Tensor expected = softmax(scores / std::sqrt(2.0));
-  CHECK(max_difference(w, expected) < 1e-6);
-  CHECK(max_difference(y, matmul(expected, matmul(x, parameter(drawn, "W_value")))) < 1e-6);
-  CHECK(same_bits(bare(x), y));
-  CHECK(max_difference(linear(x), y) < 1e-6);
-  CHECK(max_difference(linear(x, nn::return_attention).weights, w) < 1e-6);
-  const Tensor batch = stack({x, x * 2});
-  CHECK(max_difference(bare(batch)[{0}], y) < 1e-6);
-  CHECK(nn::SingleHeadAttention(3, 2).parameters().size() == 6);  // with biases unless told otherwise
-  CHECK_THROWS_WITH(nn::BareSingleHeadAttention(0, 2), Catch::Contains("d_in is 0"));
-}
-
-TEST_CASE("CausalAttention is causal: a changed future leaves earlier outputs as they were, to the bit") {
-  nn::CausalAttention layer(3, 2, 6);
-  CHECK(layer.parameters().size() == 3);  // no biases unless asked for
-  CHECK(layer.named_buffers().size() == 1);
-  CHECK(layer.named_buffers()[0].first == "mask");
-  CHECK(equal(layer.mask, squeeze(create_look_ahead_mask(6), 0)));
-  const Tensor x = random({2, 6, 3});
-  Tensor changed = x.clone();
-  changed[{range(), range(3)}] = random({2, 3, 3}, 7);
-  const auto [y, w] = layer(x, nn::return_attention);
-  CHECK(y.shape() == Shape{2, 6, 2});
-  CHECK(same_bits(layer(x), y));
-  CHECK(same_bits(slice(layer(changed), 1, 0, 3), slice(y, 1, 0, 3)));
-  CHECK_FALSE(same_bits(layer(changed), y));
-  CHECK(magnitude(triu(w, 1)) == 0);
-  CHECK(max_difference(sum(w, -1), ones({2, 6})) < 1e-6);                     // over the keys, with a batch too
-  CHECK(max_difference(layer(x[{0}]), y[{0}]) < 1e-6);                        // and without
-  CHECK(max_difference(layer(slice(x, 1, 0, 4)), slice(y, 1, 0, 4)) < 1e-6);  // shorter than the context
-  CHECK_THROWS_WITH(layer(ones({2, 7, 3})),
-                    Catch::Contains("[CausalAttention] x has shape [2, 7, 3]") && Catch::Contains("context_length, 6"));
-  CHECK(nn::CausalAttention(3, 2, 6, nn::CausalAttentionOptions().qkv_bias()).parameters().size() == 6);
-}
-
-TEST_CASE("CausalAttention drops weights in training alone") {
-  nn::CausalAttention layer(3, 2, 6, 0.5);
-  const Tensor x = random({2, 6, 3});
-  CHECK_FALSE(same_bits(layer(x), layer(x)));
-  layer.eval();
-  CHECK(same_bits(layer(x), layer(x)));
-}
-
-TEST_CASE("MultiHeadAttentionWrapper puts its heads side by side") {
-  nn::MultiHeadAttentionWrapper layer(3, 2, 6, 0.0, 2);
-  Tensor x = random({2, 6, 3}).requires_grad_();
-  const auto [y, w] = layer(x, nn::return_attention);
-  CHECK(y.shape() == Shape{2, 6, 4});
-  CHECK(w.shape() == Shape{2, 2, 6, 6});
-  CHECK(same_bits(layer(x), y));
-  CHECK(same_bits(slice(y, 2, 2, 4), layer.heads[1](x)));
-  CHECK(layer(x[{0}]).shape() == Shape{6, 4});
-  sum(y * random({2, 6, 4}, 2)).backward();
-  CHECK(magnitude(x.grad()) > 0.1);
-  CHECK(layer.named_parameters().size() == 6);
-  for (const auto& [name, p] : layer.named_parameters()) {
-    INFO(name);
-    CHECK(magnitude(p.grad()) > 1e-3);
-  }
-  CHECK(parameter(layer.state_dict(), "heads.1.W_query.weight").shape() == Shape{2, 3});
-  CHECK_THROWS_WITH(nn::MultiHeadAttentionWrapper(3, 2, 6, 0.0, 0), Catch::Contains("num_heads is 0"));
 }
 
 TEST_CASE("layers take masks as expressions", "[attention]") {

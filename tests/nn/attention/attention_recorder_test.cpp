@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "fit/nn/attention/attention.hpp"
-#include "fit/nn/attention/single_head.hpp"
 #include "fit/nn/models/gpt.hpp"
 #include "fit/nn/models/transformer.hpp"
 #include "fit/ops/ops.hpp"
@@ -150,14 +149,26 @@ TEST_CASE("with a cache, each call has its keys, and its weights are those of th
 }
 
 TEST_CASE("heads of their own, and a layer without projections") {
-  nn::MultiHeadAttentionWrapper wrapper(4, 3, 6, 0.0, 2);
-  const nn::AttentionRecorder recorder(wrapper);
-  wrapper.forward(randn({5, 4}));
+  struct SingleHead final : nn::SequenceLayer {
+    Tensor forward(const Tensor& x, const nn::AttentionContext& context) const override {
+      return context.attend(q(x), x, x);
+    }
+    FIT_FIELDS_ONLY(q)
+    nn::Linear q{4, 4};
+  };
+  struct Heads final : nn::UnaryLayer {
+    Tensor forward(const Tensor& x) const override { return cat({heads[0](x), heads[1](x)}, -1); }
+    FIT_FIELDS_ONLY(heads)
+    nn::ModuleList<SingleHead> heads{SingleHead(), SingleHead()};
+  };
+  const Heads several;
+  const nn::AttentionRecorder recorder(several);
+  several(randn({5, 4}));
   CHECK(layers_of(recorder.recording()) == std::set<std::string>{"heads.0", "heads.1"});
-  const nn::SingleHeadAttention single(4, 3);
+  const SingleHead single;
   const nn::AttentionRecorder another(single);
-  single.forward(randn({2, 5, 4}));
-  CHECK(layers_of(another.recording()) == std::set<std::string>{"SingleHeadAttention"});
+  single(randn({2, 5, 4}));
+  CHECK(layers_of(another.recording()) == std::set<std::string>{"SingleHead"});
 }
 
 TEST_CASE("a layer of one's own is recorded where it computes attention itself, and cross-attention from a cache") {

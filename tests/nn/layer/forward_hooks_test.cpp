@@ -22,7 +22,8 @@ struct Net final : nn::UnaryLayer {
 // One whose own call is made of another one of its own.
 struct Within final : nn::Layer {
   Tensor inner(const Tensor& x) const {
-    return nn::within(*this, [&] { return x + 1; });
+    return nn::within(
+        *this, [](const Tensor& y) { return y + 1; }, x);
   }
   Tensor forward(const Tensor& x) const { return inner(x) * 10; }
   FIT_FIELDS()

@@ -23,7 +23,6 @@ struct Defaults final : nn::Layer {
 
 struct Overloads final : nn::Layer {
   FIT_FIELDS()
-  void forward() const {}
   Tensor forward(const Tensor& x) const { return x; }
   std::tuple<Tensor, int> forward(const Tensor& x, int n) const { return {x * n, n}; }
   std::pair<Tensor, Tensor> forward(const Tensor& x, std::unique_ptr<int> n) { return {x * *n, x}; }
@@ -95,11 +94,10 @@ TEST_CASE("a call takes what forward takes: defaults, overloads, const or not", 
   CHECK(same_bits(layer(x, y), x + y));
   CHECK(same_bits(layer(x, Tensor(), 3), x * 3));
   Overloads many;
-  many();
   CHECK(same_bits(many(x), x));
   CHECK(std::get<1>(many(x, 3)) == 3);
   CHECK(same_bits(many(x, std::make_unique<int>(4)).first, x * 4));
-  CHECK(&many(x, "text") == &x);
+  CHECK(same_bits(many(x, "text"), x));
   CHECK(same_bits(many(x, std::vector<Tensor>{y}).output, x + y));
   Lists lists;
   CHECK(same_bits(lists(std::vector<Tensor>{x, y}), cat({x, y})));
@@ -131,10 +129,10 @@ TEST_CASE("hooks run around forward with any arguments, and replace its tensors"
 
   Overloads many;
   const auto hook = nn::register_forward_hook(many, [](const nn::Layer&, const Tensor& out) { return out + 1; });
-  many();
   CHECK(same_bits(std::get<0>(many(x, 3)), x * 3 + 1));
   CHECK(same_bits(many(x, std::make_unique<int>(4)).first, x * 4 + 1));
   CHECK(same_bits(many(x, std::vector<Tensor>{y}).output, x + y + 1));
+  CHECK(same_bits(many(x, "text"), x + 1));
 }
 
 TEST_CASE("observers see the tensors of every layer's call, and errors name the layer", "[layer_call]") {
@@ -179,7 +177,8 @@ TEST_CASE("anomaly mode and the recorder know a layer with several arguments by 
 
 TEST_CASE("a class with a call operator of its own is told so", "[layer_call]") {
   OldCall old;
-  CHECK(old(zeros({1, 2})).shape() == Shape{1, 2});
+  const Tensor x = zeros({1, 2});
+  CHECK(std::as_const(old)(x).shape() == Shape{1, 2});
   CHECK_THROWS_WITH(nn::register_forward_hook(old, [](const nn::Layer&, const Tensor&) {}),
                     "[register_forward_hook] OldCall has a call operator of its own, which no hook sees: name it "
                     "forward, and FIT_FIELDS makes the call operator");

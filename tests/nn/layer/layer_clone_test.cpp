@@ -3,7 +3,6 @@
 #include <mutex>
 #include <optional>
 
-#include "fit/nn/attention/single_head.hpp"
 #include "fit/nn/layers/activation.hpp"
 #include "fit/nn/layers/containers.hpp"
 #include "fit/nn/layers/dropout.hpp"

@@ -185,8 +185,6 @@ TEST_CASE("every layer of the library computes with the value") {
   doubles(nn::LayerNorm(4), weight, x);
   doubles(nn::RMSNorm(4), weight, x);
   doubles(nn::Embedding(5, 3), weight, tensor({0, 4}));
-  const auto values = [](auto& l) -> nn::Parameter& { return l.W_value; };
-  doubles(nn::BareSingleHeadAttention(4, 3), values, x);
   nn::LayerNorm norm(4);
   {
     const NoGrad no_grad;

@@ -1,5 +1,4 @@
 #include "fit/nn/attention/attention.hpp"
-#include "fit/nn/attention/single_head.hpp"
 #include "nn/layers/layer_table.hpp"
 
 namespace fit::test {
@@ -21,10 +20,6 @@ std::vector<LayerRow> attention_rows() {
                 [](const auto& layer, const auto& in) { return layer(in[0], in[1]); })
           .on({{2, 3, 8}, {2, 5, 8}})
           .no_gradient({"multihead_attn.w_k.bias"}),
-      layer_row([] { return nn::BareSingleHeadAttention(4, 3); }).on({{5, 4}}),
-      layer_row([] { return nn::SingleHeadAttention(4, 3); }).on({{2, 5, 4}}).no_gradient({"W_key.bias"}),
-      layer_row([] { return nn::CausalAttention(4, 3, 6, 0.2); }).on({{2, 5, 4}}),
-      layer_row([] { return nn::MultiHeadAttentionWrapper(4, 3, 6, 0.2, 2); }).on({{2, 6, 4}}),
   };
 }
 const RegisterLayers attention(attention_rows);

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "fit/backward/activation_checkpoint.hpp"
-#include "fit/nn/attention/single_head.hpp"
 #include "fit/nn/layers/activation.hpp"
 #include "fit/nn/layers/dropout.hpp"
 #include "fit/nn/layers/feed_forward.hpp"
@@ -83,9 +82,6 @@ TEST_CASE("sizes that make no sense are refused by name") {
   CHECK_THROWS_WITH(nn::RMSNorm(0), "[RMSNorm] size is 0: it must be positive");
   CHECK_THROWS_WITH(nn::FeedForward(0, 2), "[FeedForward] d_model is 0: it must be positive");
   CHECK_THROWS_WITH(nn::FeedForward(2, -1), "[FeedForward] hidden is -1: it must be positive");
-  CHECK_THROWS_WITH(nn::BareSingleHeadAttention(2, 0), "[BareSingleHeadAttention] d_out is 0: it must be positive");
-  CHECK_THROWS_WITH(nn::SingleHeadAttention(0, 2), "[SingleHeadAttention] d_in is 0: it must be positive");
-  CHECK_THROWS_WITH(nn::CausalAttention(2, 2, 0, 0.), "[CausalAttention] context_length is 0: it must be positive");
 }
 
 TEST_CASE("Dropout follows train and eval, and its generator") {

@@ -56,13 +56,6 @@ void check_same(const Joined& a, const Joined& b, double tolerance = 1e-13) {
   CHECK(max_difference(a.bias, b.bias) < tolerance);
 }
 
-std::vector<LossRows> divided(const LossRows& all, const std::vector<std::int64_t>& sizes) {
-  std::vector<LossRows> parts;
-  std::int64_t first = 0;
-  for (const std::int64_t n : sizes) parts.push_back(all.slice(first, first + n)), first += n;
-  return parts;
-}
-
 }  // namespace
 
 TEST_CASE("every loss function says of what its result is a mean", "[loss]") {

@@ -330,13 +330,7 @@ TEST_CASE("trainer: histograms, tokens of one's own, and many parameters without
 TEST_CASE("trainer: listeners are told of each step, validation and recording, and how the run ends", "[trainer]") {
   const Directory d;
   std::vector<std::int64_t> looked;
-  const auto look = [&](std::int64_t step) {
-    looked.push_back(step);
-    CHECK_FALSE(grad_enabled());
-    AttentionRecording r;
-    r.add("layer", full({1, 2, 2}, 0.5), AttentionRecordOptions().step(step));
-    return r;
-  };
+  const auto look = recorded_at(looked);
   TrainerOptions options = quiet(10, d.path.string());
   options.title("Followed").log_every(2);
   const auto first = std::make_shared<Listening>(), second = std::make_shared<Listening>();

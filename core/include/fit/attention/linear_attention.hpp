@@ -1,8 +1,8 @@
 #pragma once
+#include <functional>
 #include <optional>
 
 #include "fit/base/option.hpp"
-#include "fit/detail/function.hpp"
 #include "fit/tensor/tensor.hpp"
 
 /// Attention without softmax. Each head has a state, a matrix S [D, Dv] that maps keys to values: its size and the time

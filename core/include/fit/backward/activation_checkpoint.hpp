@@ -1,6 +1,7 @@
 #pragma once
 
-#include "fit/detail/function.hpp"
+#include <functional>
+
 #include "fit/tensor/tensor.hpp"
 
 namespace fit {

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
 #include <string>
 #include <type_traits>
@@ -7,7 +8,6 @@
 #include <vector>
 
 #include "fit/base/option.hpp"
-#include "fit/detail/function.hpp"
 #include "fit/tensor/tensor.hpp"
 
 /// Checks derivatives against central differences, in float64.

@@ -1,9 +1,9 @@
 #pragma once
+#include <atomic>
 #include <cstddef>
 
 #include "fit/base/memory.hpp"
 #include "fit/base/shape.hpp"
-#include "fit/detail/atomic.hpp"
 
 // The data behind a Tensor. Counts are atomic, so threads may share tensors; the contents have no lock.
 namespace fit::detail {
@@ -18,13 +18,13 @@ struct ElementsOwner {
 
 /// A buffer. Tensors made by reshape() and values kept by the graph share it.
 struct Storage {
-  Atomic<std::uint32_t> refs{1};
-  Atomic<std::uint32_t> version{0};  // counts writes; backward() compares it with the recorded version
-  SizeClass size;                    // of the cache's block, which begins with this header
-  void* data = nullptr;              // 64-byte aligned, unless it has an owner
-  ElementsOwner* owner = nullptr;    // of data, deleted with this buffer; null: data follows this header
+  std::atomic<std::uint32_t> refs{1};
+  std::atomic<std::uint32_t> version{0};  // counts writes; backward() compares it with the recorded version
+  SizeClass size;                         // of the cache's block, which begins with this header
+  void* data = nullptr;                   // 64-byte aligned, unless it has an owner
+  ElementsOwner* owner = nullptr;         // of data, deleted with this buffer; null: data follows this header
   // A copy of the elements for products, valid for copy_version: in bfloat16, or packed (ops/product_copy.hpp).
-  Atomic<Storage*> copy{nullptr};
+  std::atomic<Storage*> copy{nullptr};
   std::uint32_t copy_version = 0;
   std::uint32_t copy_form = 0;              // a ProductForm
   std::uint32_t read_version = UINT32_MAX;  // the version that training last read without a copy
@@ -40,7 +40,7 @@ enum class Cut : std::uint8_t {
 struct TensorImpl {
   /// Takes over one reference to the storage.
   TensorImpl(Storage* held, const Shape& sizes, DType type) : dtype(type), storage(held), shape(sizes) {}
-  Atomic<std::uint32_t> refs{1};
+  std::atomic<std::uint32_t> refs{1};
   DType dtype;
   // The tensor for which a leaf node (or retain_grad()'s) was created: only this tensor can read the gradient.
   bool owns_grad = false;
@@ -54,10 +54,10 @@ struct TensorImpl {
 };
 
 /// True if the caller held the last reference. A count of one needs no locked instruction: no other thread raises it.
-inline bool drop(Atomic<std::uint32_t>& refs) noexcept {
+inline bool drop(std::atomic<std::uint32_t>& refs) noexcept {
   return refs.load(std::memory_order_acquire) == 1 || refs.fetch_sub(1, std::memory_order_acq_rel) == 1;
 }
-inline void hold(Atomic<std::uint32_t>& refs) noexcept { refs.fetch_add(1, std::memory_order_relaxed); }
+inline void hold(std::atomic<std::uint32_t>& refs) noexcept { refs.fetch_add(1, std::memory_order_relaxed); }
 
 Storage* new_storage(std::size_t bytes);
 /// Frees the copy for products.

@@ -1,12 +1,12 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "fit/base/memory.hpp"
-#include "fit/detail/function.hpp"
 #include "fit/detail/scoped.hpp"
 #include "fit/detail/thread_state.hpp"
 #include "fit/tensor/tensor.hpp"

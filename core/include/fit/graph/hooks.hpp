@@ -1,8 +1,8 @@
 #pragma once
+#include <functional>
 #include <type_traits>
 #include <utility>
 
-#include "fit/detail/function.hpp"
 #include "fit/graph/observer.hpp"
 #include "fit/tensor/tensor.hpp"
 

@@ -1,11 +1,11 @@
 #pragma once
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "fit/detail/atomic.hpp"
-#include "fit/detail/function.hpp"
 #include "fit/graph/graph.hpp"
 #include "fit/tensor/tensor.hpp"
 
@@ -233,12 +233,13 @@ class Attached {
   /// Null if no observer was ever attached.
   ObserverList* list() const noexcept { return list_.load(std::memory_order_acquire); }
   /// total: a common counter for the observers of several objects, or null.
-  Attachment add(std::shared_ptr<Observer> observer, std::uint32_t part = 0, Atomic<std::int64_t>* total = nullptr);
+  Attachment add(std::shared_ptr<Observer> observer, std::uint32_t part = 0,
+                 std::atomic<std::int64_t>* total = nullptr);
 
  private:
   static bool not_empty(const ObserverList& list) noexcept;
   void replace(ObserverList* list) noexcept;
-  Atomic<ObserverList*> list_{nullptr};
+  std::atomic<ObserverList*> list_{nullptr};
 };
 
 }  // namespace detail

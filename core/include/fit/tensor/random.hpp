@@ -1,7 +1,7 @@
 #pragma once
+#include <atomic>
 #include <cstdint>
 
-#include "fit/detail/atomic.hpp"
 #include "fit/tensor/tensor.hpp"
 
 /// Counter-based random numbers (Philox 4x32-10, Salmon et al. 2011): element i of call c under seed s depends on (s,
@@ -45,7 +45,7 @@ class Generator {
   }
 
  private:
-  detail::Atomic<std::uint64_t> seed_, calls_{0};
+  std::atomic<std::uint64_t> seed_, calls_{0};
 };
 
 /// The default of all functions with a generator.

@@ -443,7 +443,11 @@ class Tensor {
            impl_->storage->refs.load(std::memory_order_acquire) == 1;
   }
   /// For the library: makes a handle from its shared part, and returns the shared part.
-  explicit Tensor(detail::TensorImpl* adopted) noexcept : impl_(adopted) {}
+  static Tensor adopt(detail::TensorImpl* impl) noexcept {
+    Tensor t;
+    t.impl_ = impl;
+    return t;
+  }
   detail::TensorImpl* impl() const { return impl_; }
 
  private:

@@ -1,12 +1,12 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "fit/base/option.hpp"
-#include "fit/detail/function.hpp"
-#include "fit/detail/owned.hpp"
 #include "fit/nn/attention/attention_recording.hpp"
 #include "fit/plot.hpp"
 
@@ -94,7 +94,7 @@ class Lesson {
  private:
   void print_headings(const std::string& prose);
 
-  detail::Owned<State> state_;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace fit

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "fit/base/option.hpp"
-#include "fit/detail/owned.hpp"
 #include "fit/nn/attention/attention_recording.hpp"
 #include "fit/nn/training/training_listener.hpp"
 #include "fit/plot.hpp"
@@ -65,7 +64,7 @@ class TrainingPage {
 
  private:
   struct State;
-  detail::Owned<State> state_;
+  std::unique_ptr<State> state_;
 };
 
 /// The listener of a Trainer that writes the page training.html while it trains, and loss.svg when it ends, both in

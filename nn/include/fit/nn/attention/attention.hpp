@@ -147,7 +147,7 @@ class MultiHeadAttention final : public AttentionLayer {
 };
 
 /// Attention of a sequence to itself, by default with a dropout of 0.1 in training: query, key and value are x.
-class SelfAttention final : public SequenceLayer {
+class SelfAttention : public SequenceLayer {
  public:
   explicit SelfAttention(std::int64_t d_model, std::int64_t num_heads = 8, double dropout = 0.1);
   SelfAttention(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& options);
@@ -160,23 +160,21 @@ class SelfAttention final : public SequenceLayer {
   void fields(Fields& f) override;
 
   MultiHeadAttention multihead_attn;
+
+ protected:
+  /// For a derived class: `op`, its name, is in errors.
+  SelfAttention(const char* op, std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& options);
 };
 
 /// Self-attention to a position itself and those before it, by default with a dropout of 0.1 in training. A mask, say
 /// of padding, combines with that.
-class CausalSelfAttention final : public SequenceLayer {
+class CausalSelfAttention final : public SelfAttention {
  public:
   explicit CausalSelfAttention(std::int64_t d_model, std::int64_t num_heads = 8, double dropout = 0.1);
   CausalSelfAttention(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& options);
   explicit CausalSelfAttention(...) = delete;  // give (d_model, num_heads, dropout), or options at the end
 
-  using SequenceLayer::forward;
-  /// x (B, S, d_model) -> (B, S, d_model).
-  Tensor forward(const Tensor& x, const AttentionContext& context) const override;
-  KVCache::LayerShape cache_shape() const override { return multihead_attn.cache_shape(); }
   void fields(Fields& f) override;
-
-  MultiHeadAttention multihead_attn;
 };
 
 /// Attention of one sequence to another, of any length, by default with a dropout of 0.1 in training: queries from a

@@ -55,7 +55,7 @@ class KVCache {
   /// Removes all positions from `length` on.
   void truncate(std::int64_t length);
   /// Keeps the first `length` positions, and behind them the positions length + places[0], length + places[1] …, in
-  /// increasing order: the accepted tokens of a TokenTree. Throws Error for others.
+  /// increasing order: the accepted ones of several proposed continuations. Throws Error for others.
   void keep(std::int64_t length, const std::vector<std::int64_t>& places);
   /// Replaces row i by a copy of the old row rows[i], for beam search. The number of rows may change.
   void select(const std::vector<std::int64_t>& rows);
@@ -90,20 +90,5 @@ std::vector<KVCache::LayerShape> cache_shapes(const Layers& layers) {
 }
 
 }  // namespace detail
-
-/// A tree of proposed tokens, which a model reads in one call (Miao et al. 2024, SpecInfer):
-///
-///     const nn::TokenTree tree({-1, 0, 0, 1}, cache.length());  // two continuations of token 0; token 3 follows 1
-///     Tensor logits = gpt(proposals, cache, tree.positions, tree.mask);
-///     cache.keep(length, {0, 1, 3});                            // the branch that is accepted
-///
-/// Each token attends to the positions before the tree, to its ancestors and to itself.
-struct TokenTree {
-  /// parents[i] < i is the parent of token i; -1: the token follows the `length` positions before the tree. Throws
-  /// Error for another parent.
-  TokenTree(const std::vector<std::int64_t>& parents, std::int64_t length);
-  Tensor positions;  ///< [T] (int64): length + the depth of the token.
-  Tensor mask;       ///< Boolean (T, length + T).
-};
 
 }  // namespace fit::nn

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -8,8 +9,6 @@
 #include <vector>
 
 #include "fit/base/option.hpp"
-#include "fit/detail/function.hpp"
-#include "fit/detail/owned.hpp"
 #include "fit/nn/dist/dist.hpp"
 #include "fit/tensor/random.hpp"
 #include "fit/tensor/state_dict.hpp"
@@ -249,7 +248,7 @@ class DataLoader {
   bool resumed_ = false, begun_ = false;  // begun_: a loop has begun
   std::weak_ptr<Loop> running_;
   std::vector<std::int64_t> order_;
-  detail::Owned<Workers> workers_;
+  std::unique_ptr<Workers> workers_;
 };
 
 }  // namespace fit::data

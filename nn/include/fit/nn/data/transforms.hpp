@@ -1,8 +1,8 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <vector>
 
-#include "fit/detail/function.hpp"
 #include "fit/nn/data/data.hpp"
 #include "fit/ops/ops.hpp"
 

@@ -1,5 +1,5 @@
 #pragma once
-#include "fit/detail/owned.hpp"
+#include <memory>
 
 /// Finds the origin of a NaN.
 namespace fit {
@@ -23,7 +23,7 @@ class DetectAnomaly {
 
  private:
   class Finder;
-  detail::Owned<Finder> finder_;
+  std::unique_ptr<Finder> finder_;
 };
 
 }  // namespace fit

@@ -1,12 +1,12 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "fit/base/option.hpp"
-#include "fit/detail/function.hpp"
 #include "fit/nn/layer/layer.hpp"
 
 /// Finds reasons why a model does not learn.

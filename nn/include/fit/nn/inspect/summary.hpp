@@ -1,12 +1,12 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
 #include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
 
-#include "fit/detail/function.hpp"
 #include "fit/nn/layer/layer.hpp"
 
 /// A summary of a model's layers, and of the costs of one call.

@@ -19,36 +19,13 @@ class Layer;
 
 namespace detail {
 
-struct NoForward {};
-
-/// An argument that stands for any: finds call operators that FIT_CALL did not make.
+/// Stands for any argument: finds a call operator that FIT_CALL did not make. FIT_CALL's do not take it.
 struct AnyArgument {
   template <class T>
   operator T() const;
 };
-
-template <class Void, class L, class... A>
-struct CallCompiles : std::false_type {};
-template <class L, class... A>
-struct CallCompiles<std::void_t<decltype(std::declval<L&>()(std::declval<A>()...))>, L, A...> : std::true_type {};
-/// FIT_CALL's operators do not take AnyArgument.
 template <class... A>
 using NotAny = std::enable_if_t<(!std::is_same_v<std::decay_t<A>, AnyArgument> && ...)>;
-/// Whether the class has a call operator that FIT_CALL did not make.
-template <class L>
-struct HasOwnCall : std::bool_constant<CallCompiles<void, L, AnyArgument>::value ||
-                                       CallCompiles<void, L, AnyArgument, AnyArgument>::value ||
-                                       CallCompiles<void, L, AnyArgument, AnyArgument, AnyArgument>::value> {};
-template <class L, class = void>
-struct HasForward : std::true_type {};
-template <class L>
-struct HasForward<L, std::enable_if_t<std::is_same_v<decltype(&L::forward), void (Layer::*)(NoForward) const>>>
-    : std::false_type {};
-
-template <class L, class = void>
-struct HasFitCall : std::false_type {};
-template <class L>
-struct HasFitCall<L, std::void_t<typename L::FitCall>> : std::true_type {};
 
 }  // namespace detail
 
@@ -165,7 +142,9 @@ void Fields::self(Self& layer) {
   static_assert(std::is_base_of_v<Layer, Self>, "this is for what derives from fit::nn::Layer");
   type_ = &typeid(Self);
   self_ = {{}, reinterpret_cast<const char*>(&layer), sizeof layer};
-  own_call_ = detail::HasOwnCall<Self>::value && (!detail::HasForward<Self>::value || detail::HasFitCall<Self>::value);
+  using Any = detail::AnyArgument;
+  own_call_ = Self::FitCall::value && (std::is_invocable_v<Self&, Any> || std::is_invocable_v<Self&, Any, Any> ||
+                                       std::is_invocable_v<Self&, Any, Any, Any>);
   if constexpr (std::is_copy_constructible_v<Self> && !std::is_abstract_v<Self>)
     copy_ = [](const Layer& l) -> Layer* { return new Self(static_cast<const Self&>(l)); };
   else

@@ -1,9 +1,9 @@
 #pragma once
+#include <functional>
 #include <memory>
 #include <type_traits>
 #include <utility>
 
-#include "fit/detail/function.hpp"
 #include "fit/nn/layer/layer.hpp"
 
 /// Hooks: functions that run at each call of a layer. They see its input or output, and can replace it.

@@ -1,7 +1,11 @@
 #pragma once
+#include <atomic>
 #include <cstddef>
+#include <functional>
+#include <initializer_list>
 #include <iosfwd>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -9,9 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "fit/detail/atomic.hpp"
-#include "fit/detail/function.hpp"
-#include "fit/detail/owned.hpp"
 #include "fit/graph/observer.hpp"
 #include "fit/nn/layer/fields.hpp"
 #include "fit/nn/layer/parameter.hpp"
@@ -22,11 +23,13 @@
 /// eval(), printing, saving, loading and cloning follow from that list.
 namespace fit::nn {
 
+class Layer;
 class UnaryLayer;
 
 namespace detail {
 
-class ObservedCall;
+/// Runs a call that observers see. They may replace its inputs (null: not a tensor), and the output that run() returns.
+void observe(const Layer& layer, std::initializer_list<Tensor*> inputs, const std::function<Tensor*()>& run);
 
 }  // namespace detail
 
@@ -52,6 +55,7 @@ using fit::StateDict;
 class Layer : public detail::Member {
  public:
   virtual ~Layer() = default;
+  using FitCall = std::false_type;  ///< Whether FIT_CALL made the call operator.
   Layer(Layer&& o) noexcept
       : Member(o),
         training_(o.training_),
@@ -128,9 +132,6 @@ class Layer : public detail::Member {
   void eval() { train(false); }
   bool training() const { return training_; }
 
-  /// Derived classes hide it by their own forward(…), which a call runs: see FIT_FIELDS.
-  void forward(detail::NoForward) const;
-
   /// Whether observers are attached, see forward_hooks.hpp.
   bool hooked() const { return attached_.any(); }
   /// Whether another layer was made from this one by std::move(), and none was assigned to it since.
@@ -164,7 +165,7 @@ class Layer : public detail::Member {
 
  private:
   friend class ListOf;
-  friend class detail::ObservedCall;
+  friend void detail::observe(const Layer& layer, std::initializer_list<Tensor*>, const std::function<Tensor*()>&);
   friend Attachment attach(const Layer& layer, std::shared_ptr<Observer> observer);
   std::vector<std::pair<std::string, Layer*>> all_layers() const;
   [[noreturn]] void fail_class(const std::string& name, const Layer& found) const;
@@ -180,7 +181,7 @@ class Layer : public detail::Member {
   void take(const Layer& from, Copies& copies);
 
   bool training_ = true, moved_from_ = false;
-  mutable fit::detail::Atomic<const std::type_info*> checked_{nullptr};  // the class for which the list was checked
+  mutable std::atomic<const std::type_info*> checked_{nullptr};  // the class for which the list was checked
   mutable fit::detail::Attached attached_;
 };
 
@@ -194,166 +195,86 @@ std::shared_ptr<L> clone(const L& layer) {
 }
 
 namespace detail {
+
 void add_layer_path(const Layer& layer, Error& e);
 
-/// A layer's call under observation. Observers do not see a nested call of the same layer.
-class ObservedCall {
- public:
-  ObservedCall(const Layer& layer, std::vector<Tensor> inputs);
-  ~ObservedCall();
-  ObservedCall(const ObservedCall&) = delete;
-  ObservedCall& operator=(const ObservedCall&) = delete;
-  /// The arguments, or an observer's replacements.
-  const Tensor* inputs() const { return call_.inputs.data(); }
-  /// Shows the output (null if there is none) to the observers, which may replace it.
-  void left(Tensor* output);
-
- private:
-  // The public constructor delegates: its exception then calls the destructor, which notifies the observers.
-  explicit ObservedCall(LayerCall call) : call_(std::move(call)) {}
-
-  LayerCall call_;
-  fit::detail::Owned<fit::detail::ObserverLink> link_;  // none in a nested call of the layer
-  bool done_ = false;
-};
-
-/// The tensor of a result that observers see and may replace: the result itself, its member `output`, or the first
-/// tensor of a pair or tuple. Null if there is none.
-template <class R>
-Tensor* output_of(R&, long) {
+inline Tensor* tensor_in(Tensor& x) { return &x; }
+template <class A>
+Tensor* tensor_in(A&) {
   return nullptr;
+}
+/// The tensor of a result that observers see: the result, its member `output`, or the first of a pair or tuple.
+template <class R>
+Tensor* output_of(R& r, long) {
+  return tensor_in(r);
 }
 template <class R>
 auto output_of(R& r, int) -> std::enable_if_t<std::is_same_v<decltype(R::output), Tensor>, Tensor*> {
   return &r.output;
 }
-template <class B>
-Tensor* output_of(std::pair<Tensor, B>& r, int) {
-  return &r.first;
-}
-template <class... B>
-Tensor* output_of(std::tuple<Tensor, B...>& r, int) {
+template <class R>
+auto output_of(R& r, int) -> std::enable_if_t<std::is_same_v<std::tuple_element_t<0, R>, Tensor>, Tensor*> {
   return &std::get<0>(r);
 }
 
-/// f(inputs) as an observed call.
-template <class F, class Result = decltype(std::declval<const F&>()(std::declval<const Tensor*>()))>
-Result observed(const Layer& layer, std::vector<Tensor> inputs, const F& f) {
-  ObservedCall call(layer, std::move(inputs));
-  if constexpr (std::is_void_v<Result>) {
-    f(call.inputs());
-    call.left(nullptr);
-  } else {
-    Result result = f(call.inputs());
-    if constexpr (std::is_same_v<Result, Tensor>) {
-      call.left(&result);
-    } else if constexpr (std::is_base_of_v<Tensor, std::decay_t<Result>>) {
-      Tensor shown = result;
-      call.left(&shown);
-    } else {
-      call.left(output_of(result, 0));
-    }
-    return result;
-  }
-}
+/// An argument of an observed call: a copy of a tensor, which observers may replace, or a reference.
+template <class A>
+using Observed = std::conditional_t<std::is_base_of_v<Tensor, std::decay_t<A>>, Tensor, A&&>;
 
-template <class F, class Seen>
-auto named_call(const Layer& layer, const F& plain, const Seen& seen) -> decltype(plain()) {
+}  // namespace detail
+
+/// Calls f(inputs...) as a call of this layer, for members other than forward(), such as a loss or a decoding step: an
+/// Error that f throws names the layer, and observers see the call and may replace its tensors. f returns a value.
+/// Without observers and errors it costs nothing.
+///
+///     Tensor loss(const Tensor& x, const Tensor& y) const {
+///       const auto loss_of = [&](const Tensor& given, const Tensor& target) { return nn::mse_loss(out(given), target);
+///       }; return nn::within(*this, loss_of, x, y);
+///     }
+template <class F, class... A>
+auto within(const Layer& layer, const F& f, A&&... inputs) {
   try {
-    if (fit::detail::thread_state.observed || layer.hooked()) return seen();
-    return plain();
+    if (!fit::detail::thread_state.observed && !layer.hooked()) return f(static_cast<A&&>(inputs)...);
+    std::optional<std::decay_t<std::invoke_result_t<const F&, A...>>> result;
+    const auto run = [&](detail::Observed<A>... x) {
+      detail::observe(layer, {detail::tensor_in(x)...}, [&] {
+        return detail::output_of(result.emplace(f(static_cast<detail::Observed<A>&&>(x)...)), 0);
+      });
+    };
+    run(static_cast<A&&>(inputs)...);
+    return std::move(*result);
   } catch (Error& e) {
-    add_layer_path(layer, e);
+    detail::add_layer_path(layer, e);
     throw;
   }
 }
 
-// ---- the call operator: layer(a...) runs layer.forward(a...) as a call of the layer
+namespace detail {
 
-template <class L, class... A>
-using ForwardResult = decltype(std::declval<L&>().forward(std::declval<A>()...));
-template <class Void, class L, class... A>
-struct Takes : std::false_type {
-  using Result = void;
-};
-template <class L, class... A>
-struct Takes<std::void_t<ForwardResult<L, A...>>, L, A...> : std::true_type {
-  using Result = ForwardResult<L, A...>;
-};
-/// Whether layer.forward(a...) compiles.
-template <class L, class... A>
-inline constexpr bool takes = Takes<void, L, A...>::value;
-
-template <class A>
-inline constexpr bool is_tensor = std::is_base_of_v<Tensor, std::decay_t<A>>;
-/// forward() gets tensors as const Tensor&, so that observers can replace them. Others are forwarded.
-template <class A>
-using Passed = std::conditional_t<is_tensor<A>, const Tensor&, A&&>;
-
-/// Argument a; if it is a tensor and there are replacements, the next of these.
-template <class A>
-Passed<A> pass(std::remove_reference_t<A>& a, const Tensor*& given) {
-  if constexpr (is_tensor<A>)
-    return given ? *given++ : a;
-  else
-    return static_cast<A&&>(a);
-}
-
-/// The result of forward(). Arguments that it does not take are for the call operator of the class's own, if it has
-/// one.
-template <class L, class... A>
-using CallResult = std::enable_if_t<
-    std::disjunction_v<Takes<void, L, Passed<A>...>, std::negation<HasOwnCall<std::remove_reference_t<L>>>>,
-    typename Takes<void, L, Passed<A>...>::Result>;
-
-template <class L, class... A>
-CallResult<L, A...> call_layer(L& layer, A&&... a) {
-  static_assert(HasForward<L>::value,
-                "this layer has no forward(): write its computation as a member forward(...), which a call runs");
-  static_assert(!HasForward<L>::value || takes<L, Passed<A>...>,
-                "forward() of this layer does not take these arguments: compare their number, order and types with its "
-                "declaration. It must be public, take tensors as const Tensor&, and be const if the layer is const");
-  if constexpr (takes<L, Passed<A>...>) {
-    using Result = CallResult<L, A...>;
-    const auto forward = [&](const Tensor* given) -> Result {
-      // Braces fix the order in which the arguments take their replacements.
-      const std::tuple<Passed<A>...> all{pass<A>(a, given)...};
-      return std::apply([&](auto&&... x) -> Result { return layer.forward(static_cast<Passed<A>>(x)...); }, all);
-    };
-    return named_call(
-        layer, [&]() -> Result { return forward(nullptr); },
-        [&]() -> Result {
-          std::vector<Tensor> inputs;
-          const auto add = [&](const auto& x) {
-            if constexpr (is_tensor<decltype(x)>) inputs.push_back(x);
-          };
-          (add(a), ...);
-          return observed(layer, std::move(inputs), forward);
-        });
+struct Forward {
+  template <class L, class... A>
+  auto operator()(L& layer, A&&... a) const -> decltype(layer.forward(static_cast<A&&>(a)...)) {
+    return layer.forward(static_cast<A&&>(a)...);
   }
+};
+
+/// The type of layer.forward(a...); void if forward() does not take these arguments.
+template <class L, class... A>
+using CallResult =
+    std::decay_t<typename std::conditional_t<std::is_invocable_v<Forward, L, A...>,
+                                             std::invoke_result<Forward, L, A...>, std::enable_if<true>>::type>;
+
+/// layer.forward(a...) as a call of the layer.
+template <class L, class... A>
+CallResult<L&, A...> call_layer(L& layer, A&&... a) {
+  constexpr bool taken = !std::is_void_v<CallResult<L&, A...>>;
+  static_assert(taken,
+                "this layer has no public forward() that takes these arguments (a tensor as const Tensor&), "
+                "returns a value, and is const if the layer is const");
+  if constexpr (taken) return within(layer, Forward(), layer, static_cast<A&&>(a)...);
 }
 
 }  // namespace detail
-
-/// Calls f as a call of this layer, for members other than forward(), such as a loss or a decoding step: an Error that
-/// f throws names the layer, and observers see the call, with the tensors in `inputs`. Without observers and errors it
-/// costs nothing.
-///
-///     Tensor loss(const Tensor& x, const Tensor& y) const {
-///       return nn::within(*this, {x, y}, [&] { return nn::cross_entropy(out(x), y); });
-///     }
-template <class F>
-decltype(auto) within(const Layer& layer, const fit::detail::Inputs& inputs, const F& f) {
-  return detail::named_call(layer, f, [&]() -> decltype(f()) {
-    std::vector<Tensor> all;
-    for (int i = 0; i < inputs.size(); ++i) all.push_back(inputs[i]);
-    return detail::observed(layer, std::move(all), [&](const Tensor*) -> decltype(f()) { return f(); });
-  });
-}
-template <class F>
-decltype(auto) within(const Layer& layer, const F& f) {
-  return within(layer, fit::detail::Inputs(std::initializer_list<fit::detail::Inputs::Ref>()), f);
-}
 
 /// A layer with one input tensor and one output tensor. Sequential holds such layers.
 class UnaryLayer : public Layer {
@@ -385,9 +306,9 @@ class UnaryLayer : public Layer {
   void Class::fields(::fit::nn::Fields& fields_of_) { fields_of_.of(*this, #__VA_ARGS__)(__VA_ARGS__); }
 
 /// The call operator without the list: for a class that writes fields() by hand.
-#define FIT_CALL                                      \
-  using FitCall = void; /* the class has this call */ \
-  FIT_CALL_OF()                                       \
+#define FIT_CALL                    \
+  using FitCall = ::std::true_type; \
+  FIT_CALL_OF()                     \
   FIT_CALL_OF(const)
 /// For FIT_CALL only.
 #define FIT_CALL_OF(qualifier)                                                                          \

@@ -1,9 +1,9 @@
 #pragma once
 #include <cstddef>
+#include <functional>
 #include <utility>
 #include <vector>
 
-#include "fit/detail/function.hpp"
 #include "fit/nn/layer/layer.hpp"
 
 /// Gradients of each example of a batch, for differential privacy, influence of examples, noise of gradients and

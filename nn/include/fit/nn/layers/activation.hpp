@@ -1,7 +1,7 @@
 #pragma once
+#include <functional>
 #include <string>
 
-#include "fit/detail/function.hpp"
 #include "fit/nn/layer/layer.hpp"
 #include "fit/ops/ops.hpp"
 
@@ -75,35 +75,35 @@ class Lambda final : public UnaryLayer {
 /// x where x > 0, else alpha (e^x - 1).
 class ELU final : public detail::WithOption<ELU, double, fit::elu> {
  public:
-  explicit ELU(double alpha = 1) : WithOption(alpha) {}
+  explicit ELU(double alpha = 1);
   std::string describe() const override;
 };
 
 /// x where x > 0, else negative_slope x.
 class LeakyReLU final : public detail::WithOption<LeakyReLU, double, fit::leaky_relu> {
  public:
-  explicit LeakyReLU(double negative_slope = 0.01) : WithOption(negative_slope) {}
+  explicit LeakyReLU(double negative_slope = 0.01);
   std::string describe() const override;
 };
 
 /// x Phi(x), where Phi is the normal distribution function: exact, or with the tanh approximation.
 class GELU final : public detail::WithOption<GELU, Gelu, fit::gelu> {
  public:
-  explicit GELU(Gelu form = Gelu::exact) : WithOption(form) {}
+  explicit GELU(Gelu form = Gelu::exact);
   std::string describe() const override;
 };
 
 /// e^x_i / sum_j e^x_j along an axis.
 class Softmax final : public detail::WithOption<Softmax, int, fit::softmax> {
  public:
-  explicit Softmax(int axis = -1) : WithOption(axis) {}
+  explicit Softmax(int axis = -1);
   std::string describe() const override;
 };
 
 /// The logarithm of Softmax, without overflow.
 class LogSoftmax final : public detail::WithOption<LogSoftmax, int, fit::log_softmax> {
  public:
-  explicit LogSoftmax(int axis = -1) : WithOption(axis) {}
+  explicit LogSoftmax(int axis = -1);
   std::string describe() const override;
 };
 

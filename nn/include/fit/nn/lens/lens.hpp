@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -8,7 +9,6 @@
 #include <vector>
 
 #include "fit/base/option.hpp"
-#include "fit/detail/function.hpp"
 #include "fit/nn/layer/layer.hpp"
 
 /// Reads and edits every value inside a run of a model. The model needs no change.
@@ -136,10 +136,7 @@ class Lens {
   Lens(const Layer& model, Call call);
   template <class Model>
   static Call caller(const Model& model) {
-    // The call operator of FIT_FIELDS fails to compile for arguments that forward() does not take.
-    if constexpr (detail::HasForward<Model>::value && !detail::takes<const Model, const Tensor&>)
-      return nullptr;
-    else if constexpr (std::is_invocable_r_v<Tensor, const Model&, const Tensor&>)
+    if constexpr (std::is_invocable_r_v<Tensor, detail::Forward, const Model&, const Tensor&>)
       return [&model](const Tensor& x) -> Tensor { return model(x); };
     else
       return nullptr;

@@ -1,10 +1,10 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
 #include "fit/base/option.hpp"
-#include "fit/detail/function.hpp"
 #include "fit/tensor/random.hpp"
 #include "fit/tensor/tensor.hpp"
 

@@ -19,6 +19,14 @@ struct AdamFamily {
     list.not_negative("lr", lr_).below_1("beta1", beta1_).below_1("beta2", beta2_).not_negative("eps", eps_);
     list.not_negative("weight_decay", weight_decay_).any("maximize", maximize_);
   }
+  /// Decays the parameter (decoupled, as in AdamW), or adds the decay to the gradient.
+  template <class V>
+  void decay(V& p, V& g, bool decoupled) const {
+    if (decoupled)
+      detail::decay_parameter(p, lr_, weight_decay_);
+    else
+      detail::decay_gradient(g, p, weight_decay_);
+  }
   /// m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
   template <class V>
   void average(V& m, V& v, const V& g) const {
@@ -68,10 +76,7 @@ struct AdamFormula : ElementwiseFormula<Options, 3, 7> {
 
   template <unsigned states, class V>
   void update(V& p, V g, V* s) const {
-    if constexpr (decoupled)
-      decay_parameter(p, this->lr_, this->weight_decay_);
-    else
-      decay_gradient(g, p, this->weight_decay_);
+    this->decay(p, g, decoupled);
     this->average(s[0], s[1], g);
     if constexpr (states == 7) s[2] = max(s[2], s[1]);
     p = p - constant<V>(rate) * s[0] / (sqrt(s[states == 7 ? 2 : 1]) / constant<V>(root) + constant<V>(this->eps_));

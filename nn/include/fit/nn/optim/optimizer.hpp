@@ -2,12 +2,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "fit/detail/owned.hpp"
 #include "fit/nn/optim/formula.hpp"
 #include "fit/tensor/state_dict.hpp"
 #include "fit/tensor/tensor.hpp"
@@ -237,7 +237,7 @@ class GroupedOptimizer : public Optimizer {
   template <class Formula>
   void change_tensors(const std::vector<Slot*>& slots);
   struct Groups;  // in the source, as each class would compile a std::vector of its own
-  fit::detail::Owned<Groups> groups_;
+  std::unique_ptr<Groups> groups_;
 };
 
 }  // namespace fit::optim

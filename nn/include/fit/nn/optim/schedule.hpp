@@ -1,12 +1,12 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "fit/base/option.hpp"
-#include "fit/detail/function.hpp"
 #include "fit/nn/optim/optim.hpp"
 #include "fit/tensor/state_dict.hpp"
 #include "fit/tensor/tensor.hpp"

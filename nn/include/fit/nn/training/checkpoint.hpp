@@ -1,11 +1,11 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "fit/detail/function.hpp"
 #include "fit/nn/layer/layer.hpp"
 #include "fit/tensor/random.hpp"
 #include "fit/tensor/state_dict.hpp"

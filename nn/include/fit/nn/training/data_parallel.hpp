@@ -1,11 +1,11 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "fit/base/option.hpp"
-#include "fit/detail/function.hpp"
-#include "fit/detail/owned.hpp"
 #include "fit/detail/scoped.hpp"
 #include "fit/graph/hooks.hpp"
 #include "fit/nn/dist/dist.hpp"
@@ -130,8 +130,8 @@ class DataParallel {
   Rows rows_;
   bool quiet_ = false;
   bool begun_ = false;                   // a part of the step was computed under no_sync()
-  detail::Owned<LossParts> parts_;       // of the step so far, on this rank
-  detail::Owned<Buckets> buckets_;       // null in a world of one
+  std::unique_ptr<LossParts> parts_;     // of the step so far, on this rank
+  std::unique_ptr<Buckets> buckets_;     // null in a world of one
   std::vector<const void*> parameters_;  // its parameters: no other DataParallel may sum their gradients
   std::vector<GradHook> hooks_;
 };

@@ -1,5 +1,5 @@
 #pragma once
-#include "fit/detail/owned.hpp"
+#include <memory>
 
 namespace fit {
 
@@ -20,7 +20,7 @@ class InterruptGuard {
 
  private:
   struct Handlers;
-  detail::Owned<Handlers> before_;
+  std::unique_ptr<Handlers> before_;
 };
 
 }  // namespace fit

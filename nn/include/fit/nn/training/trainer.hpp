@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
 #include <limits>
 #include <map>
@@ -8,8 +9,6 @@
 #include <vector>
 
 #include "fit/base/option.hpp"
-#include "fit/detail/function.hpp"
-#include "fit/detail/owned.hpp"
 #include "fit/nn/attention/attention_recording.hpp"
 #include "fit/nn/data/data.hpp"
 #include "fit/nn/dist/dist.hpp"
@@ -293,8 +292,8 @@ class Trainer {
   std::int64_t validate_every_ = 0, look_every_ = 0;
   data::DataLoader* validation_loader_ = nullptr;
   dist::World& world_;
-  detail::Owned<dist::DataParallel> parallel_;  // null before run()
-  bool interrupted_ = false;                    // any of the ranks
+  std::unique_ptr<dist::DataParallel> parallel_;  // null before run()
+  bool interrupted_ = false;                      // any of the ranks
   bool restored_ = false;
   bool last_is_ours_ = false;                  // out/last.safetensors is of this training
   bool save_due_ = false;                      // save_minutes have passed

@@ -1,8 +1,8 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <vector>
 
-#include "fit/detail/function.hpp"
 #include "fit/nn/optim/optimizer.hpp"
 #include "fit/tensor/state_dict.hpp"
 #include "fit/tensor/tensor.hpp"
@@ -73,7 +73,7 @@ class LBFGS {
   void set_values(const Tensor& flat);
   Tensor direction(const Tensor& g);
   struct Search;
-  Point search(const std::function<Tensor()>& closure, const Point& start, std::int64_t most);
+  Point search(const std::function<Tensor()>& closure, const Point& start, std::int64_t max_evaluations);
   void check_options() const;
 
   StateDict parameters_;

@@ -38,10 +38,7 @@ struct detail::Formula<NAdamOptions> : detail::ElementwiseFormula<NAdamOptions, 
 
   template <unsigned, class V>
   void update(V& p, V g, V* s) const {
-    if (decoupled_weight_decay_)
-      decay_parameter(p, lr_, weight_decay_);
-    else
-      decay_gradient(g, p, weight_decay_);
+    decay(p, g, decoupled_weight_decay_);
     average(s[0], s[1], g);
     p = p - (constant<V>(rate) * s[0] + constant<V>(ahead) * g) / (sqrt(s[1]) / constant<V>(root) + constant<V>(eps_));
   }

@@ -36,10 +36,7 @@ struct detail::Formula<RAdamOptions> : detail::ElementwiseFormula<RAdamOptions, 
 
   template <unsigned, class V>
   void update(V& p, V g, V* s) const {
-    if (decoupled_weight_decay_)
-      decay_parameter(p, lr_, weight_decay_);
-    else
-      decay_gradient(g, p, weight_decay_);
+    decay(p, g, decoupled_weight_decay_);
     average(s[0], s[1], g);
     p = p - constant<V>(rate) * (rectified ? s[0] / (sqrt(s[1]) + constant<V>(eps_)) : s[0]);
   }
