@@ -107,6 +107,13 @@ Names reduction(const Row& r, const char* op) {
   return {r.g.node(op, {r.operand(0)}, attributes)};
 }
 Names mean(const Row& r) { return reduction(r, "ReduceMean"); }
+// The total of (a - b)^2 over all axes.
+Names distance(const Row& r, const char* total) {
+  const Name d = r.g.node("Sub", {r.operand(0), r.operand(1)});
+  return {r.g.node(total, {r.g.node("Mul", {d, d})}, {{"keepdims", {0}}})};
+}
+Names squared_distance(const Row& r) { return distance(r, "ReduceSum"); }
+Names mean_squared_distance(const Row& r) { return distance(r, "ReduceMean"); }
 Names maximum_along(const Row& r) { return reduction(r, "ReduceMax"); }
 Names minimum_along(const Row& r) { return reduction(r, "ReduceMin"); }
 Names logsumexp(const Row& r) { return reduction(r, "ReduceLogSumExp"); }
@@ -306,6 +313,8 @@ Write find_row(const std::string& op) {
                                                            {"to", to},
                                                            {"sum", sum},
                                                            {"mean", mean},
+                                                           {"squared_distance", squared_distance},
+                                                           {"mean_squared_distance", mean_squared_distance},
                                                            {"max", maximum_along},
                                                            {"amax", maximum_along},
                                                            {"min", minimum_along},

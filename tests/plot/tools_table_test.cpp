@@ -41,9 +41,11 @@ const std::set<std::string> others = {
     "nn/training/training_listener.hpp",  // trainer_test, trainer_page_test
     "nn/training/interrupt.hpp",
     "nn/distributions/distributions.hpp",
-    "comparison_page.hpp",     // reads recordings
-    "model_page.hpp",          // model_page_test: what it takes and refuses
-    "nn/optim/optimizer.hpp",  // optim.hpp has all of them: fused_step_test, optim_test
+    "comparison_page.hpp",          // reads recordings
+    "model_page.hpp",               // model_page_test: what it takes and refuses
+    "nn/training/tensorboard.hpp",  // tensorboard_test
+    "nn/weights/gguf.hpp",          // gguf_test
+    "nn/optim/optimizer.hpp",       // optim.hpp has all of them: fused_step_test, optim_test
     "nn/optim/formula.hpp",
     "nn/optim/adam.hpp",
     "nn/optim/all.hpp",

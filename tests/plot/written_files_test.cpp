@@ -64,6 +64,11 @@ const Writer writers[] = {
      [](const std::string& p, const Tensor& x) { nn::save_weights(p, nn::Linear(x.numel(), 2)); }},
     {"save_weights to .npz", ".npz", "nn/weights/files.cpp", "",
      [](const std::string& p, const Tensor& x) { nn::save_weights(p, nn::Linear(x.numel(), 2)); }},
+    {"save_gguf", ".gguf", "core/io/gguf.cpp", "nn/weights/gguf.hpp",
+     [](const std::string& p, const Tensor& x) {
+       const auto o = nn::GPTOptions().context_length(4).num_layers(1).num_heads(1).d_model(4);
+       nn::save_gguf(p, nn::GPT(nn::GPTOptions(o).vocab_size(4 * x.numel())));
+     }},
     {"Checkpoint", ".safetensors", "nn/training/checkpoint.cpp", "nn/training/checkpoint.hpp",
      [](const std::string& p, const Tensor& x) {
        nn::Linear layer(x.numel(), 2);
@@ -171,13 +176,15 @@ std::size_t writing_functions(const std::string& header) {
 }  // namespace
 
 TEST_CASE("every function that writes has a row", "[files]") {
-  // One place opens files to write them, a log is appended to, and a lock holds no data.
+  // One place opens files to write them, logs and events are appended to, and a lock holds no data.
   CHECK(sources_with(
             {"ofstream", "std::fstream", "O_WRONLY", "O_RDWR", "O_CREAT", "mkstemp", "freopen", "\"wb\"", "\"ab\""}) ==
         std::set<std::string>{"core/io/atomic_file.cpp", "core/io/folder_lock.cpp", "nn/training/metrics_log.cpp",
+                              "nn/training/tensorboard.cpp", "nn/include/fit/nn/training/tensorboard.hpp",
                               "nn/plot/include/fit/graph_to_dot.hpp"});  // the last one in an example of use
   // These offer the one way to others.
   std::set<std::string> expected{"core/io/atomic_file.cpp", "nn/plot/figures/text.cpp"};
+  expected.insert("nn/onnx/save_onnx.cpp");  // of another library: check.onnx_files
   std::map<std::string, std::size_t> declared, of_rows;
   for (const Writer& w : writers) {
     expected.insert(w.source);

@@ -19,10 +19,11 @@ struct AdamFamily {
     list.not_negative("lr", lr_).below_1("beta1", beta1_).below_1("beta2", beta2_).not_negative("eps", eps_);
     list.not_negative("weight_decay", weight_decay_).any("maximize", maximize_);
   }
-  /// Decays the parameter (decoupled, as in AdamW), or adds the decay to the gradient.
+  enum class Decay { of_gradient, of_parameter };
+  /// Adds the decay to the gradient, or decays the parameter (decoupled, as in AdamW).
   template <class V>
-  void decay(V& p, V& g, bool decoupled) const {
-    if (decoupled)
+  void decay(V& p, V& g, Decay kind) const {
+    if (kind == Decay::of_parameter)
       detail::decay_parameter(p, lr_, weight_decay_);
     else
       detail::decay_gradient(g, p, weight_decay_);
@@ -76,7 +77,7 @@ struct AdamFormula : ElementwiseFormula<Options, 3, 7> {
 
   template <unsigned states, class V>
   void update(V& p, V g, V* s) const {
-    this->decay(p, g, decoupled);
+    this->decay(p, g, decoupled ? AdamFamily::Decay::of_parameter : AdamFamily::Decay::of_gradient);
     this->average(s[0], s[1], g);
     if constexpr (states == 7) s[2] = max(s[2], s[1]);
     p = p - constant<V>(rate) * s[0] / (sqrt(s[states == 7 ? 2 : 1]) / constant<V>(root) + constant<V>(this->eps_));

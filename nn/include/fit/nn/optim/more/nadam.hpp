@@ -38,7 +38,7 @@ struct detail::Formula<NAdamOptions> : detail::ElementwiseFormula<NAdamOptions, 
 
   template <unsigned, class V>
   void update(V& p, V g, V* s) const {
-    decay(p, g, decoupled_weight_decay_);
+    decay(p, g, decoupled_weight_decay_ ? Decay::of_parameter : Decay::of_gradient);
     average(s[0], s[1], g);
     p = p - (constant<V>(rate) * s[0] + constant<V>(ahead) * g) / (sqrt(s[1]) / constant<V>(root) + constant<V>(eps_));
   }

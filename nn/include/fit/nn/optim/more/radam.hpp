@@ -36,7 +36,7 @@ struct detail::Formula<RAdamOptions> : detail::ElementwiseFormula<RAdamOptions, 
 
   template <unsigned, class V>
   void update(V& p, V g, V* s) const {
-    decay(p, g, decoupled_weight_decay_);
+    decay(p, g, decoupled_weight_decay_ ? Decay::of_parameter : Decay::of_gradient);
     average(s[0], s[1], g);
     p = p - constant<V>(rate) * (rectified ? s[0] / (sqrt(s[1]) + constant<V>(eps_)) : s[0]);
   }
