@@ -55,9 +55,9 @@ Names trunc(const Row& r) {
   const Name x = r.operand(0);
   return {r.g.node("Mul", {r.g.node("Sign", {x}), r.g.node("Floor", {r.g.node("Abs", {x})})})};
 }
-// x / 2 (1 + f)
+// x (1 + f) / 2, in the order that ONNX Runtime fuses
 Name half_of(const Row& r, const Name& x, const Name& f) {
-  return r.g.node("Mul", {with_number(r, "Mul", x, 0.5), with_number(r, "Add", f, 1)});
+  return with_number(r, "Mul", r.g.node("Mul", {x, with_number(r, "Add", f, 1)}), 0.5);
 }
 Names gelu(const Row& r) {
   const Name x = r.operand(0);

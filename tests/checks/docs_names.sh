@@ -8,7 +8,7 @@ shift 2
 source=$(mktemp --suffix .cpp)
 trap 'rm -f "$source"' EXIT
 awk -F' *[|] *' -v page="$page" '
-  BEGIN { print "#include <fit/fit.hpp>\n#include <fit/mpi.hpp>" }
+  BEGIN { print "#include <fit/fit.hpp>\n#include <fit/mpi.hpp>\n#include <fit/onnx.hpp>\n#include <fit/tensor/dlpack.hpp>" }
   $0 == "| PyTorch | here | |" { inside = 1; next }
   !/^\|/ { inside = 0 }
   !inside || /^\|-/ { next }

@@ -23,8 +23,8 @@ internal=$(awk -F'::' 'NR == FNR { word[$1]; next } { for (i = 1; i <= NF; i++) 
 mapfile -t objects < <(find "$tree/examples" "$tree/tests/checks/CMakeFiles" -path '*/docs_programs.dir/*.o' -o -path "$tree/examples/*.o")
 ((${#objects[@]} > 0)) || { echo "no program of $tree was built"; exit 1; }
 nm -u "${objects[@]}" 2>/dev/null | awk '$1 == "U" && $2 ~ /^_ZNK?3fit|^_ZT[VIS]N3fit/ { print $2 }' | sort -u >"$stage/wanted"
-# What is of fit::mpi lies in a library of its own.
-mapfile -t mpi < <(find "$tree" -name 'libfit_mpi.*')
+# What is of fit::mpi and fit::onnx lies in libraries of their own.
+mapfile -t mpi < <(find "$tree" -name 'libfit_mpi.*' -o -name 'libfit_onnx.*')
 nm --defined-only "${objects[@]}" "${mpi[@]}" 2>/dev/null | awk 'NF == 3 { print $3 }' | sort -u >"$stage/own"
 hidden=$(comm -23 "$stage/wanted" "$stage/own" | comm -23 - "$stage/exported" | c++filt)
 [ -z "$hidden" ] || { printf 'used by programs, but hidden:\n%s\n' "$hidden"; exit 1; }

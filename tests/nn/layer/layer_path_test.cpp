@@ -155,7 +155,7 @@ TEST_CASE("every kind of layer of the library takes part") {
   nn::DecoderCache rows = model.decoder.make_cache(x, {}, 4);
   CHECK(told([&] { model.decoder(zeros({1, 1, 8}), rows); }) == "layers.1.cross_attn.w_o");
   CHECK(rows.self.length() == 0);
-  nn::GPTAttention own(nn::GPTOptions().d_model(8).num_heads(2));
+  nn::GPTAttention own(nn::GPTOptions(small_gpt()).d_model(8).num_heads(2));
   own.proj = misfit();
   CHECK(told([&] { own(x); }) == "proj");
 }
