@@ -23,12 +23,6 @@ Tensor wave(double phase, const Shape& shape) {
 
 double magnitude(const Tensor& x) { return x.defined() ? sum(abs(x)).item() : 0; }
 
-const Tensor& parameter(const nn::StateDict& all, const std::string& name) {
-  for (const auto& [key, value] : all)
-    if (key == name) return value;
-  throw std::runtime_error("no parameter " + name);
-}
-
 }  // namespace
 
 // ---- against PyTorch ----------------------------------------------------------------------------------------------
