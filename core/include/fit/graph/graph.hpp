@@ -116,12 +116,13 @@ Keep saved(const T&... t) {
 class OpAttribute {
  public:
   enum class Kind : std::uint8_t { integer, number, integers, tensor };
-  template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+  template <class T, class = std::enable_if_t<std::is_integral_v<T>>>
   OpAttribute(const char* name, T value)
       : name_(name),
-        kind_(std::is_integral_v<T> ? Kind::integer : Kind::number),
+        kind_(Kind::integer),
         integer_(static_cast<std::int64_t>(value)),
         number_(static_cast<double>(value)) {}
+  OpAttribute(const char* name, double value) : name_(name), kind_(Kind::number), number_(value) {}
   OpAttribute(const char* name, Span<const std::int64_t> values)
       : name_(name), kind_(Kind::integers), integer_(values.size()), integers_(values.data()) {}
   OpAttribute(const char* name, const Shape& values)
