@@ -2,6 +2,7 @@
 // result y, NAME.other.npz the same with other sizes of the free axes. Checks what save_onnx() refuses.
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 
 #include "fit/fit.hpp"
 #include "fit/onnx.hpp"
