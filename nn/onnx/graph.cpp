@@ -42,8 +42,7 @@ std::int64_t counted(const Tensor& x) {
 
 }  // namespace
 
-// ---- rows
-// -------------------------------------------------------------------------------------------------------------
+// ---- rows ----------------------------------------------------------------------------------------------------------
 
 const Attribute& Row::attribute(const char* name) const {
   const auto found = o.attributes.find(name);
@@ -83,8 +82,7 @@ std::vector<Size> Row::list(const char* name) const {
   return explained([name](const Operation& op) { return op.attributes.at(name).integers; });
 }
 
-// ---- the graph
-// --------------------------------------------------------------------------------------------------------
+// ---- the graph -----------------------------------------------------------------------------------------------------
 
 Graph::Graph(const Layer& model, const Runs& runs, const SaveONNXOptions& options)
     : model_(model), runs_(runs), options_(options), file_(std::make_unique<::onnx::ModelProto>()) {}

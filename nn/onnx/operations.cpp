@@ -8,8 +8,7 @@
 namespace fit::nn::onnx {
 namespace {
 
-// ---- elementwise
-// ------------------------------------------------------------------------------------------------------
+// ---- elementwise ---------------------------------------------------------------------------------------------------
 
 // Both operands are tensors, or one of them is a number.
 Names binary(const Row& r, const char* op) {
@@ -90,8 +89,7 @@ Names masked_fill(const Row& r) {
 }
 Names to(const Row& r) { return {r.g.cast(r.input(0), r.y().dtype())}; }
 
-// ---- reductions
-// -------------------------------------------------------------------------------------------------------
+// ---- reductions ----------------------------------------------------------------------------------------------------
 
 std::map<std::string, Integers> keeping(const Row& r) { return {{"keepdims", {r.integer("keepdims") ? 1 : 0}}}; }
 
@@ -139,8 +137,7 @@ Names cumsum(const Row& r) {
   return {r.g.node("CumSum", {r.operand(0), axis}, {{"reverse", {r.integer("backwards")}}})};
 }
 
-// ---- rows
-// -------------------------------------------------------------------------------------------------------------
+// ---- rows ----------------------------------------------------------------------------------------------------------
 
 Names softmax(const Row& r) { return {r.g.node("Softmax", {r.operand(0)}, {{"axis", {r.integer("axis")}}})}; }
 Names log_softmax(const Row& r) { return {r.g.node("LogSoftmax", {r.operand(0)}, {{"axis", {r.integer("axis")}}})}; }
@@ -159,8 +156,7 @@ Names rms_norm(const Row& r) {
   return {r.has_input(1) ? r.g.node("Mul", {y, r.operand(1)}) : y};
 }
 
-// ---- products
-// ---------------------------------------------------------------------------------------------------------
+// ---- products ------------------------------------------------------------------------------------------------------
 
 Integers swapped(int rank) {
   Integers axes;
@@ -181,8 +177,7 @@ Names linear(const Row& r) {
   return {r.has_input(2) ? r.g.node("Add", {y, r.operand(2)}) : y};
 }
 
-// ---- shapes
-// -----------------------------------------------------------------------------------------------------------
+// ---- shapes --------------------------------------------------------------------------------------------------------
 
 Names reshape(const Row& r) { return {r.g.node("Reshape", {r.input(0), r.g.sizes(r.shape())})}; }
 Names expand(const Row& r) { return {r.g.node("Expand", {r.input(0), r.g.sizes(r.shape())})}; }
@@ -234,8 +229,7 @@ Names triangle(const Row& r, std::int64_t upper) {
 Names tril(const Row& r) { return triangle(r, 0); }
 Names triu(const Row& r) { return triangle(r, 1); }
 
-// ---- rotary positions
-// -------------------------------------------------------------------------------------------------
+// ---- rotary positions ----------------------------------------------------------------------------------------------
 
 // The cosines (part 0) or sines (1) of the positions, (…, T, 1, D/2).
 Name angles(const Row& r, int part) {

@@ -97,8 +97,7 @@ Message histogram(const Tensor& values) {
       .numbers(7, counts);
 }
 
-// ---- records (tensorflow/core/lib/io/record_writer.h)
-// ----------------------------------------------------------------
+// ---- records (tensorflow/core/lib/io/record_writer.h) --------------------------------------------------------------
 
 // CRC32C (Castagnoli), which zlib does not have, masked as TFRecord wants it.
 std::uint32_t masked_crc(const char* bytes, std::size_t count) {

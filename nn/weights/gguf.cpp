@@ -21,8 +21,7 @@ namespace {
 constexpr const char *save_op = "save_gguf", *load_op = "load_gguf";
 constexpr std::int64_t usual_context = 4096;
 
-// ---- architectures
-// ----------------------------------------------------------------------------------------------------
+// ---- architectures -------------------------------------------------------------------------------------------------
 
 // GGUF's names and those of Hugging Face, whose rules know the options that fit.
 NameMap gguf_names(const GPT& gpt) {
@@ -108,8 +107,7 @@ std::int64_t reordered_heads(const std::string& architecture, const std::string&
   return name.find(".attn_k.") != std::string::npos ? o.num_kv_heads() : 0;
 }
 
-// ---- tokenizers
-// -------------------------------------------------------------------------------------------------------
+// ---- tokenizers ----------------------------------------------------------------------------------------------------
 
 // GPT-2's characters for bytes: the byte itself if it is printable, or the next free one from U+0100 on.
 std::string characters_of(const std::string& bytes) {
@@ -159,8 +157,7 @@ void check_tokenizer(const GGUFTokenizer& t, const GPTOptions& o) {
       check::fail(save_op, "a special token of the tokenizer is ", *id, ": it must be in 0 … ", o.vocab_size() - 1);
 }
 
-// ---- saving
-// -----------------------------------------------------------------------------------------------------------
+// ---- saving --------------------------------------------------------------------------------------------------------
 
 io::GGUFKeys keys_of(const GPTOptions& o, const std::string& architecture, const SaveGGUFOptions& save) {
   // ggml's numbers of files: ALL_F32, MOSTLY_F16, MOSTLY_BF16, MOSTLY_Q8_0
@@ -202,8 +199,7 @@ void check_finite(const std::string& name, const Tensor& x) {
   if (!all(isfinite(x)).item<bool>()) check::fail(save_op, "tensor ", name, " holds NaN or infinity, which Q8_0 lacks");
 }
 
-// ---- loading
-// ----------------------------------------------------------------------------------------------------------
+// ---- loading -------------------------------------------------------------------------------------------------------
 
 class Keys {
  public:

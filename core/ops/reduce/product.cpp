@@ -130,8 +130,7 @@ void products(const Reduction& r, const Tensor& x, T* out) {
   }
 }
 
-// ---- cumprod
-// ----------------------------------------------------------------------------------------------------------
+// ---- cumprod -------------------------------------------------------------------------------------------------------
 
 /// The running product of n elements `step` apart. Returns false if N's range was left.
 template <class N, class T>

@@ -284,8 +284,7 @@ struct RotaryOptions {
 /// gradient. Throws Error for a position that is not in the table.
 Tensor rotary(const Tensor& x, const Tensor& table, const RotaryOptions& options = {});
 
-// ---- losses (fit/nn/loss/loss.hpp adds the reductions)
-// ------------------------------------------------------------------
+// ---- losses (fit/nn/loss/loss.hpp adds the reductions) -------------------------------------------------------------
 /// -ln of the target's probability, lse(x) - x[target], for each row of logits x [N, C] and ids [N] (int64): [N]. 0
 /// without a gradient where the target is ignore_index. Throws Error for another target outside 0 … C - 1.
 Tensor cross_entropy_rows(const Tensor& logits, const Tensor& targets, std::int64_t ignore_index = -100);
