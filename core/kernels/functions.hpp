@@ -5,6 +5,7 @@
 
 #include "kernels/simd/isa.hpp"
 #include "kernels/simd/math.hpp"
+#include "kernels/simd/zeros.hpp"
 
 // Unary functions, float and double. Each is defined here once. From this come the kernels for every instruction set,
 // the operation (ops/functions.cpp) and its derivatives of every order.
@@ -44,6 +45,13 @@ Tensor times_gaussian(const Tensor& m, const Tensor& x, double f) {
 template <class Tensor>
 Tensor sigmoid_slope(const Tensor& x) {
   return sigmoid(x) * sigmoid(-x);
+}
+
+// m times the derivative of sigmoid, e^-w / (1 + e^-w)^2 with w >= 0, given e^(-w / 2): e^-w alone may be too small.
+template <class Tensor>
+Tensor times_sigmoid_slope(const Tensor& m, const Tensor& half) {
+  const Tensor whole = half * half + 1;
+  return m / whole * half / whole * half;
 }
 
 #define FIT_F(x)     \
@@ -141,7 +149,10 @@ struct Tan : FromOutput {
 struct Asin : FromInput {
   FIT_F(x) { return xsimd::asin(x); }
   FIT_DF(x) { return dy / xsimd::sqrt((V(1) - x) * (V(1) + x)); }
-  FIT_DDF(x) { return x * pow((1 - x) * (1 + x), -1.5); }
+  FIT_DDF(x) {
+    const Tensor square = (1 - x) * (1 + x);
+    return x / square * rsqrt(square);
+  }
 };
 
 struct Acos : FromInput {
@@ -198,11 +209,15 @@ struct Silu : FromInput {
   FIT_DF(x) {
     const V c = clamp(x, -1000, 1000);
     const math::Sigmoid<V> s(c);
-    return dy * s.times(V(1) + c * s.rest());
+    return dy * math::beside_zero<math::SiluSlopeZero>(x, s.times(V(1) + c * s.rest()));
   }
+  // Near a zero z of f'', tanh(x / 2) = (t + u) / (1 + t u) with t = tanh(z / 2) = 2 / z and u = tanh((x - z) / 2).
   FIT_DDF(x) {
-    const Tensor c = clamp(x, -1000, 1000);
-    return sigmoid_slope(c) * (2 - c * tanh(c * 0.5));
+    constexpr double z = 2.3993572805154675, t = 2 / z;
+    const Tensor c = clamp(x, -1000, 1000), d = from_zero(abs(c), z, 1.846487285535336354e-16), u = tanh(d * 0.5);
+    const Tensor beside = -(u * (d + (z - 2 * t)) + d * t) / (u * t + 1);
+    const Tensor k = where(abs(d) < 0.5, beside, 2 - c * tanh(c * 0.5));
+    return times_sigmoid_slope(k, exp(abs(c) * -0.5));
   }
 };
 
@@ -275,12 +290,13 @@ struct Gelu : FromInput {
   FIT_DF(x) {
     const V a = xsimd::min(V(40), xsimd::abs(x));
     const V tail = math::times_gaussian(math::mills(a) - V(density) * a, a, 0.5);
-    return dy * select(x < V(0), tail, V(1) - tail);
+    return dy * math::beside_zero<math::GeluSlopeZero>(x, select(x < V(0), tail, V(1) - tail));
   }
   // f'' = phi (2 - x^2), because phi' = -x phi
   FIT_DDF(x) {
-    const Tensor c = near(x);
-    return times_gaussian((2 - c * c) * density, c, 0.5);
+    constexpr double root_2 = 1.4142135623730951;
+    const Tensor c = near(x), size = abs(c);
+    return times_gaussian(from_zero(size, root_2, -9.667293313452913037e-17) * (size + root_2) * -density, c, 0.5);
   }
 };
 
@@ -288,20 +304,35 @@ struct Gelu : FromInput {
 struct GeluTanh : FromInput {
   static constexpr double scale = 2 * 0.79788456080286535588, cubic = 0.044715 * scale;
   FIT_F(x) {
-    const V c = clamp(x, -40, infinity);
-    return math::Sigmoid<V>(c * math::polynomial(c * c, scale, cubic)).times(c);
+    const math::GeluTanhGate<V> gate(clamp(x, -40, infinity));
+    return gate.times(gate.x);
   }
   FIT_DF(x) {
-    const V c = clamp(x, -40, 40), square = c * c;
-    const math::Sigmoid<V> s(c * math::polynomial(square, scale, cubic));
-    return dy * s.times(V(1) + c * s.rest() * math::polynomial(square, scale, 3 * cubic));
+    const math::GeluTanhGate<V> gate(clamp(x, -40, 40));
+    const V twice_du = math::polynomial(gate.x * gate.x, scale, 3 * cubic);
+    return dy * math::beside_zero<math::GeluTanhSlopeZero>(x, gate.times(V(1) + gate.x * gate.s.rest() * twice_du));
   }
-  // With t = tanh u: f' = (1 + t) / 2 + x (1 - t^2) u' / 2, f'' = (1 - t^2) (u' + x u'' / 2 - x t u'^2), and
-  // 1 - t^2 = 4 s (1 - s)
+  // e^-u for x >= 0. u is cut so that its largest parts are exact: h is x in multiples of 1/4, and the first parts of
+  // the two factors have 6 bits. So the error does not grow with u.
+  template <class Tensor>
+  static Tensor exp_of_minus_u(const Tensor& x) {
+    constexpr double c = scale / 2, k = cubic / 2, c1 = 0.796875, c2 = 0.001009560802865355879892, k1 = 0.03515625,
+                     k2 = 0.0005211581363001243881694;
+    const Tensor h = round(x.detach() * 4) / 4, rest = (x - h) * ((x * x + x * h + h * h) * k + c);
+    return exp(-(rest + h * c2 + h * h * h * k2)) * exp(h * -c1) * exp(h * h * h * -k1);
+  }
+  // With t = tanh u: f' = (1 + t) / 2 + x (1 - t^2) u' / 2, f'' = (1 - t^2) (a - b t) with a = u' + x u'' / 2 and
+  // b = x u'^2, and 1 - t^2 = 4 s (1 - s). Near a zero z of f'', as for silu: of a and b, differences to those at z.
   FIT_DDF(x) {
+    constexpr double z = 1.4185040087908283, t = 0.8436303599242671, h = scale / 2, k = 0.044715;
     const Tensor c = near(x), square = c * c, twice_u = c * (scale + square * cubic);
-    const Tensor t = tanh(twice_u * 0.5), du = (scale + square * (3 * cubic)) * 0.5;
-    return sigmoid_slope(twice_u) * 4 * (du + square * (1.5 * cubic) - c * t * du * du);
+    const Tensor du = (scale + square * (3 * cubic)) * 0.5, a = (square * (6 * k) + 1) * h, b = c * du * du;
+    const Tensor size = abs(c), d = from_zero(size, z, 8.089265124388304308e-17);
+    const Tensor squares = square + size * z + z * z, fourths = square * squares + (size + z) * (z * z * z);
+    const Tensor ab = d * ((size + z) * (6 * h * k) - (squares * (6 * k) + fourths * (9 * k * k) + 1) * (t * h * h));
+    const Tensor v = tanh(d * (squares * k + 1) * h), beside = (ab + v * (a * t - abs(b))) / (v * t + 1);
+    const Tensor factor = where(abs(d) < 0.5, beside, a - b * tanh(twice_u * 0.5)) * 4;
+    return times_sigmoid_slope(factor, exp_of_minus_u(size));
   }
 };
 

@@ -15,10 +15,10 @@ const std::map<std::string, Accuracy>& accuracy_table() {
     for (std::string line; std::getline(page, line);) {
       std::replace(line.begin(), line.end(), '|', '\n');
       std::istringstream cells(line);
-      std::string empty, name;
+      std::string empty, name, more;
       Accuracy a;
       if (std::getline(cells, empty) && std::getline(cells, name) &&
-          cells >> a.narrow >> a.narrow_bound >> a.wide >> a.wide_bound)
+          cells >> a.narrow >> a.narrow_at >> a.narrow_bound >> a.wide >> a.wide_at >> a.wide_bound && !(cells >> more))
         rows[name.substr(1, name.find_last_not_of(' '))] = a;
     }
     return rows;

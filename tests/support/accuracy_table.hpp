@@ -6,9 +6,10 @@
 // The table of docs/accuracy.md: the allowed errors of functions in units in the last place.
 namespace fit::test {
 
-/// A line of the table: measured and allowed errors in float32 (narrow) and float64 (wide).
+/// A line of the table: the largest error that was found, where it was, and the allowed error, in float32 (narrow) and
+/// float64 (wide).
 struct Accuracy {
-  double narrow = 0, narrow_bound = 0, wide = 0, wide_bound = 0;
+  double narrow = 0, narrow_at = 0, narrow_bound = 0, wide = 0, wide_at = 0, wide_bound = 0;
 };
 
 /// The lines by "function quantity", such as "exp value".

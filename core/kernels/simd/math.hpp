@@ -140,6 +140,27 @@ inline V difference(const V& a, const V& b, V& error) {
   return d;
 }
 
+// The rounding error a b - product of product = a * b.
+template <class V>
+inline V product_error(const V& a, const V& b, const V& product) {
+#if defined(__AVX512F__)
+  if constexpr (is_float<V>)
+    return V(_mm512_fmsub_ps(a, b, product));
+  else
+    return V(_mm512_fmsub_pd(a, b, product));
+#elif defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+  return xsimd::fma(a, b, -product);
+#else
+  // Splits a and b into halves with exact products (Dekker 1971).
+  const auto high = [](const V& v) {
+    const V c = v * V(is_float<V> ? 0x1p12 + 1 : 0x1p27 + 1);
+    return c - (c - v);
+  };
+  const V a1 = high(a), a2 = a - a1, b1 = high(b), b2 = b - b1;
+  return (((a1 * b1 - product) + a1 * b2) + a2 * b1) + a2 * b2;
+#endif
+}
+
 // Subtracts n quarter turns, n pi / 2, from x >= 0: |rest| is at most about pi / 4. Returns n modulo 4. pi / 2 is in
 // parts whose products with n are exact. Close to a multiple of pi / 2 the first parts cancel: there, the rounding
 // errors and a fourth part count. The size of a lane alone decides on its way, not the sizes of its neighbours.
@@ -245,33 +266,47 @@ struct Sigmoid {
   typename V::batch_bool_type negative;
 };
 
+// The factor s = sigmoid(w) of gelu tanh, with w = x (c + k x^2). In its tail, x < -2, e^w would amplify the rounding
+// error of w; there, it is computed, too.
+template <class V>
+struct GeluTanhGate {
+  using T = Element<V>;
+  static constexpr double c = 1.5957691216057308, k = 0.07135481627260025;
+  static constexpr T c1 = static_cast<T>(c), k1 = static_cast<T>(k);
+  static constexpr T c2 = static_cast<T>(is_float<V> ? c - c1 : -9.969308809110920315e-17);
+  static constexpr T k2 = static_cast<T>(is_float<V> ? k - k1 : -6.175149918155315453e-19);
+
+  explicit GeluTanhGate(const V& x) : x(x), square(x * x), w(x * polynomial(square, c1, k1)), s(w) {}
+
+  V times(const V& m) const {  // m s
+    const V y = opaque(s.times(m));
+    const auto tail = x < V(-2);
+    return xsimd::any(tail) ? xsimd::select(tail, xsimd::fma(y, error() * s.rest(), y), y) : y;
+  }
+
+  V x, square, w;
+  Sigmoid<V> s;
+
+ private:
+  V error() const {
+    V of_sum;
+    const V q = V(k1) * square, p = difference(V(c1), -q, of_sum);
+    const V of_q = product_error(V(k1), square, q) + (V(k1) * product_error(x, x, square) + V(k2) * square);
+    const V y = x * p, of_y = product_error(x, p, y);
+    return (y - w) + (of_y + x * (of_sum + (V(c2) + of_q)));
+  }
+};
+
 // m tanh'(x), with tanh x = 2 sigmoid(2 x) - 1
 template <class V>
 inline V times_tanh_slope(const V& m, const V& x) {
   return Sigmoid<V>(x + x).times_slope(V(4) * m);
 }
 
-// The rounding error a^2 - square of square = a * a.
-template <class V>
-inline V square_error(const V& a, const V& square) {
-#if defined(__AVX512F__)
-  if constexpr (is_float<V>)
-    return V(_mm512_fmsub_ps(a, a, square));
-  else
-    return V(_mm512_fmsub_pd(a, a, square));
-#elif defined(__FMA__) || defined(__ARM_FEATURE_FMA)
-  return xsimd::fma(a, a, -square);
-#else
-  // Splits a into two halves with exact products (Dekker 1971).
-  const V c = a * V(is_float<V> ? 0x1p12 + 1 : 0x1p27 + 1), high = c - (c - a), low = a - high;
-  return ((high * high - square) + V(2) * high * low) + low * low;
-#endif
-}
-
 // m e^(-f a^2), f = 1 or 1/2. Corrects the rounding error of a^2, which grows with a.
 template <class V>
 inline V times_gaussian(const V& m, const V& a, Element<V> f) {
-  const V square = a * a, x = V(-f) * square, error = V(f) * square_error(a, square);
+  const V square = a * a, x = V(-f) * square, error = V(f) * product_error(a, a, square);
   return times_exp(m - m * error, x, exp_normal(x));
 }
 

@@ -13,6 +13,14 @@
 #include "tensor/dispatch.hpp"
 
 namespace fit {
+
+// x - zero, for a zero that is followed by `rest`: not rounded where x is close to it. ddf() finds it by its argument.
+static Tensor from_zero(const Tensor& x, double zero, double rest) {
+  if (x.dtype() == float64) return (x - zero) - rest;
+  const auto narrow = static_cast<double>(static_cast<float>(zero));
+  return (x - narrow) - (zero - narrow);
+}
+
 namespace kernels {
 namespace {
 

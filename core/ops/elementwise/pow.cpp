@@ -1,5 +1,6 @@
 // x^e, for tensors and numbers.
 #include <cmath>
+#include <limits>
 #include <type_traits>
 
 #include "ops/common/precision.hpp"
@@ -49,6 +50,20 @@ bool run_fast_path(Tensor& y, const Tensor& x, double e) {
   return true;
 }
 
+// (e - 1) - rounded: what is lost where the exponent e - 1 of a derivative is rounded (Knuth).
+template <class N>
+N lost_exponent(const N& e, const N& rounded) {
+  const N minus_one = rounded - e;
+  return (e - (rounded - minus_one)) + (-1 - minus_one);
+}
+
+// |x|^lost, of a lost exponent: close to 1. 1 for x that are 0 or not finite.
+template <class N>
+Tensor power_of_lost(const Tensor& x, const N& lost) {
+  const Tensor size = abs(x);
+  return exp(mul(log(where(logical_and(gt(size, 0), isfinite(size)), size, 1)), lost));
+}
+
 // For small |e|, x^(e-1) may be infinite although e x^(e-1) is not. Then dy e is multiplied by its square root twice.
 bool may_overflow_alone(double e) { return e != 0 && std::abs(e) < 1 && e < 0.2; }
 
@@ -77,14 +92,16 @@ Tensor pow(const Tensor& x, Scalar e) {
     });
     // dx = dy e x^(e-1)
     return record({"pow", {{"exponent", e.value()}}}, {x}, std::move(y), keep::inputs, [e](Backward& b) {
-      const double v = e.value();
+      const bool wide = b.dy().dtype() == float64;
+      const auto as_held = [wide](double v) { return wide ? v : static_cast<double>(static_cast<float>(v)); };
+      const double v = as_held(e.value()), exponent = as_held(v - 1), lost = lost_exponent(v, exponent);
       if (v == 0) return b.give(0, zeros_like(b.dy()));
-      const Tensor x = b.x(0);
+      const Tensor x = b.x(0), dy = lost == 0 ? b.dy() : mul(b.dy(), power_of_lost(x, lost));
       if (may_overflow_alone(v)) {
-        const Tensor root = pow(x, (v - 1) / 2);
-        return b.give(0, mul(mul(mul(b.dy(), v), root), root));
+        const Tensor root = pow(x, exponent / 2);
+        return b.give(0, mul(mul(mul(dy, v), root), root));
       }
-      b.give(0, mul(b.dy(), mul(v == 2 ? x : pow(x, v - 1), v)));
+      b.give(0, mul(dy, mul(v == 2 ? x : pow(x, exponent), v)));
     });
   });
 }
@@ -106,16 +123,22 @@ Tensor pow(const Tensor& x, const Tensor& e) {
         const Tensor pole = logical_and(eq(e, 0), logical_not(isfinite(div(1, x))));
         const Tensor halved = logical_and(lt(abs(e), 1), ne(e, 0)), exponent = sub(e, 1);
         const Tensor root = pow(x, where(pole, 0, where(halved, mul(exponent, 0.5), exponent)));
-        b.give(0, mul(mul(mul(b.dy(), e), root), where(halved, root, 1)));
+        const Tensor all_lost = lost_exponent(e.detach(), exponent.detach());
+        const Tensor lost = masked_fill(all_lost, logical_not(isfinite(all_lost)), 0);  // of infinite exponents
+        const Tensor dy = all(eq(lost, 0)).item<bool>() ? b.dy() : mul(b.dy(), power_of_lost(x, lost));
+        b.give(0, mul(mul(mul(dy, e), root), where(halved, root, 1)));
       }
-      // de = dy y ln x; 0 for x = 0 and e >= 0, where the logarithm is infinite. An infinite y is multiplied as its
-      // square root, twice: 2^1024 ln 2 is finite.
+      // de = dy y ln x; 0 for x = 0 and e >= 0, where the logarithm is infinite. A y outside the type's range is
+      // multiplied as its square root, twice: 2^1024 ln 2 is finite.
       if (!b.wants(1)) return;
-      const Tensor y = b.y(), log_x = log(where(logical_and(eq(x, 0), ge(e, 0)), 1, x)), infinite = isinf(y);
+      const Tensor y = b.y(), log_x = log(where(logical_and(eq(x, 0), ge(e, 0)), 1, x));
+      const double least =
+          y.dtype() == float64 ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
+      const Tensor outside = logical_or(isinf(y), logical_and(ne(y, 0), lt(abs(y), least)));
       Tensor slope = mul(y, log_x);
-      if (!all(logical_not(infinite)).item<bool>()) {
+      if (any(outside).item<bool>()) {
         const Tensor root = pow(x, mul(e, 0.5));
-        slope = where(infinite, mul(mul(root, log_x), root), slope);
+        slope = where(outside, mul(mul(root, log_x), root), slope);
       }
       b.give(1, mul(b.dy(), slope));
     });

@@ -1,6 +1,7 @@
 // softmax, log_softmax, gumbel_softmax, logsumexp.
 #include "ops/network/softmax.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -9,6 +10,7 @@
 #include "ops/common/precision.hpp"
 #include "ops/index/axis_slices.hpp"
 #include "ops/reduce/reduction.hpp"
+#include "ops/reduced_rows.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -62,14 +64,10 @@ Tensor softmax_backward(const Tensor& y, const Tensor& dy, int axis) {
 
 /// softmax over the axes that are 1 in `kept`.
 Tensor softmax_over(const Tensor& x, const Shape& kept) {
-  std::vector<int> order, reduced, back(static_cast<std::size_t>(x.rank()));
-  for (int a = 0; a < x.rank(); ++a) (kept[a] == 1 ? reduced : order).push_back(a);
-  if (reduced.size() == 1) return softmax(x, reduced[0]);
-  order.insert(order.end(), reduced.begin(), reduced.end());
-  for (std::size_t i = 0; i < order.size(); ++i) back[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
-  const Tensor moved = permute(x, order);
-  const std::int64_t rows = kept.numel(), n = rows == 0 ? 0 : x.numel() / rows;
-  return permute(reshape(softmax(reshape(moved, {rows, n})), moved.shape()), back);
+  const int axis = static_cast<int>(std::find(kept.begin(), kept.end(), 1) - kept.begin());
+  if (std::count(kept.begin(), kept.end(), 1) == 1) return softmax(x, axis);
+  const ReducedRows rows(x, kept);
+  return rows.in_shape_of_x(softmax(rows.flat));
 }
 
 /// The same, given y = logsumexp(x), with its limits at infinity: the infinite elements share 1. Where all are -inf, 0.
@@ -79,6 +77,21 @@ Tensor softmax_with_infinities(const Tensor& x, const Tensor& y) {
   const Tensor beside = logical_and(eq(y, INFINITY), logical_not(top));
   const Tensor finite = masked_fill(masked_fill(masked_fill(x, none, 0), top, 0), beside, -INFINITY);
   return masked_fill(softmax_over(finite, y.shape()), none, 0);
+}
+
+/// logsumexp where the maximum and the logarithm are so small that the rounding of the sum 1 + rest shows: beside it,
+/// the rest may have no digits.
+template <class T>
+void add_rest_to_maximum(const Reduction& r, const Tensor& x, const Tensor& doubtful, T* y) {
+  const auto again = doubtful.data<bool>();
+  if (std::find(again.begin(), again.end(), true) == again.end()) return;
+  const Tensor rows = ReducedRows(x.detach(), r.shape(keepdims)).flat;
+  for (std::int64_t i = 0; i < again.size(); ++i) {
+    if (!again[i]) continue;
+    T max, rest;
+    kernels::softmax_rows<T>().max_and_rest(rows.data<T>().data() + i * r.count(), r.count(), max, rest);
+    y[i] = max + std::log1p(rest);
+  }
 }
 
 }  // namespace
@@ -144,10 +157,15 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, KeepDims keep) {
       // An infinite maximum is not subtracted: then -inf only sums to 0, and inf to inf.
       fold_floating<T>(r, x, -INFINITY, kernels::reduce<T>().max, nullptr, larger,
                        [top](std::int64_t i, double m) { top[i] = std::isinf(m) ? 0 : m; });
+      Tensor doubtful = zeros({r.outputs()}, boolean);
+      T* const out = y.fresh<T>();
       fold_floating<T>(r, x, 0.0, kernels::reduce<T>().exps, top, std::plus<>(),
-                       [top, out = y.fresh<T>()](std::int64_t i, double total) {
-                         out[i] = static_cast<T>(top[i] + std::log(total));
+                       [=, again = doubtful.fresh<bool>()](std::int64_t i, double total) {
+                         const double log = std::log(total);
+                         out[i] = static_cast<T>(top[i] + log);
+                         again[i] = log >= 0 && std::abs(top[i]) + log < (sizeof(T) == 4 ? 0x1p-24 : 0.5);
                        });
+      add_rest_to_maximum(r, x, doubtful, out);
     });
     // dx = dy softmax(x), not dy e^(x - y): the rounding of y = max + ln(sum) is not small where max is large.
     return record({"logsumexp", {{"axes", r.axes()}, {"keepdims", keep == KeepDims::yes}}}, {x}, std::move(y),

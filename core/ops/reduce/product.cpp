@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "base/scratch.hpp"
@@ -13,6 +14,7 @@
 #include "ops/index/axis_slices.hpp"
 #include "ops/reduce/long_range.hpp"
 #include "ops/reduce/reduction.hpp"
+#include "ops/reduced_rows.hpp"
 #include "tensor/dispatch.hpp"
 
 namespace fit {
@@ -44,26 +46,6 @@ class RunningProduct {
  private:
   N value_;
   bool fits_ = true;
-};
-
-/// x as rows [N, n], one for each product over the axes that are 1 in `kept`; and the way back.
-struct Rows {
-  Rows(const Tensor& x, const Shape& kept) : back(static_cast<std::size_t>(x.rank())) {
-    std::vector<int> order;
-    for (const bool goes : {false, true})
-      for (int a = 0; a < x.rank(); ++a)
-        if ((kept[a] == 1) == goes) order.push_back(a);
-    for (int i = 0; i < x.rank(); ++i) back[static_cast<std::size_t>(order[static_cast<std::size_t>(i)])] = i;
-    const Tensor permuted = permute(x, order);
-    moved = permuted.shape();
-    const std::int64_t rows = kept.numel();
-    flat = reshape(permuted, {rows, rows == 0 ? 0 : x.numel() / rows});
-  }
-  Tensor in_shape_of_x(const Tensor& rows) const { return permute(reshape(rows, moved), back); }
-
-  Tensor flat;
-  Shape moved;
-  std::vector<int> back;
 };
 
 /// For each element of a row, dy times the product of all others: those before it times those after it. Returns false
@@ -103,7 +85,7 @@ Tensor row_gradients(const Tensor& rows, const Tensor& dy) {
 /// The gradient of products over the axes that are 1 in `kept`. While gradients are recorded, it uses differentiable
 /// products: of n copies of the row, each with another element replaced by 1.
 Tensor product_gradient(const Tensor& x, const Tensor& dy, const Shape& kept, bool recording) {
-  const Rows rows(x, kept);
+  const ReducedRows rows(x, kept);
   if (!recording) return rows.in_shape_of_x(row_gradients(rows.flat, dy));
   const Tensor one_left_out = where(eye(rows.flat.size(1)).to(boolean), 1, unsqueeze(rows.flat, 1));
   return rows.in_shape_of_x(prod(one_left_out, -1)) * reshape(dy, kept);
@@ -120,7 +102,7 @@ void products(const Reduction& r, const Tensor& x, T* out) {
                    });
   const auto again = doubtful.data<bool>();
   if (std::none_of(again.begin(), again.end(), [](bool b) { return b; })) return;
-  const Tensor rows = Rows(x.detach(), r.shape(keepdims)).flat;
+  const Tensor rows = ReducedRows(x.detach(), r.shape(keepdims)).flat;
   for (std::int64_t i = 0; i < again.size(); ++i) {
     if (!again[i]) continue;
     const T* const row = rows.data<T>().data() + i * r.count();
@@ -198,6 +180,33 @@ Tensor running_products(const Tensor& x, int axis) {
   return y;
 }
 
+/// Gradients by x and dy of the sum of h[j] dx[j], with dx of running_product_gradient(). In the direction of h,
+/// p[i] = x[0] … x[i] has the derivative d[i] = x[i] d[i - 1] + h[i] p[i - 1], which is that by dy[i], and g of
+/// running_product_gradient() has t[i] = h[i + 1] g[i + 1] + x[i + 1] t[i + 1]. By x[i], it is
+/// d[i - 1] g[i] + p[i - 1] t[i].
+template <class T>
+void running_product_second_gradient(T* of_x, T* of_dy, const T* x, const T* dy, const T* h, std::int64_t n,
+                                     std::int64_t step) {
+  using N = LongRange;
+  std::vector<std::pair<N, N>> before;  // p[i - 1] and d[i - 1]
+  N p(1), d(0), g(0), t(0);
+  for (std::int64_t i = 0; i < n; ++i) {
+    before.emplace_back(p, d);
+    d = N(x[i * step]) * d + N(h[i * step]) * p;
+    p = p * N(x[i * step]);
+    of_dy[i * step] = static_cast<T>(static_cast<double>(d));
+  }
+  for (std::int64_t i = n - 1; i >= 0; --i) {
+    if (const std::int64_t next = (i + 1) * step; i + 1 < n) {
+      t = N(h[next]) * g + N(x[next]) * t;
+      g = N(x[next]) * g;
+    }
+    g = g + N(dy[i * step]);
+    const auto [p, d] = before[static_cast<std::size_t>(i)];
+    of_x[i * step] = static_cast<T>(static_cast<double>(d * g + p * t));
+  }
+}
+
 Tensor running_product_gradients(const Tensor& x, const Tensor& dy, int axis) {
   Tensor dx = Tensor::empty(x.shape(), x.dtype());
   const kernels::AxisView slices(x.shape(), axis);
@@ -222,6 +231,30 @@ Tensor composed_cumprod(const Tensor& x, int axis) {
   for (std::int64_t step = 1; step < n; step *= 2)
     y = cat({slice(y, axis, 0, step), slice(y, axis, step, n) * slice(y, axis, 0, n - step)}, axis);
   return y;
+}
+
+/// The adjoint of cumprod; its own is of one pass, and of operations for third and higher derivatives.
+Tensor cumprod_backward(const Tensor& x, const Tensor& dy, int axis) {
+  return record("cumprod_backward", {x, dy}, running_product_gradients(x, dy, axis), keep::inputs, [axis](Backward& b) {
+    if (b.recording())
+      return give_by_decomposition(b, [axis](const std::vector<Tensor>& in) {
+        const Tensor x = in[0].requires_grad() ? in[0] : in[0].detach().requires_grad_();
+        return grad({composed_cumprod(x, axis)}, {x}, {in[1]}, create_graph);
+      });
+    const Tensor x = b.x(0), dy = b.x(1), h = b.dy();
+    Tensor of_x = Tensor::empty(x.shape(), x.dtype()), of_dy = Tensor::empty(x.shape(), x.dtype());
+    const kernels::AxisView slices(x.shape(), axis);
+    dispatch_compute_floating(x.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      T *const to_x = of_x.fresh<T>(), *const to_dy = of_dy.fresh<T>();
+      const T *const in = x.data<T>().data(), *const seed = dy.data<T>().data(), *const along = h.data<T>().data();
+      each_slice(slices, [&](std::int64_t at) {
+        running_product_second_gradient(to_x + at, to_dy + at, in + at, seed + at, along + at, slices.n, slices.inner);
+      });
+    });
+    if (b.wants(0)) b.give(0, std::move(of_x));
+    if (b.wants(1)) b.give(1, std::move(of_dy));
+  });
 }
 
 }  // namespace
@@ -250,12 +283,7 @@ Tensor cumprod(const Tensor& x, int axis) {
   axis = slice_axis("cumprod", x, axis);
   return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
     return record("cumprod", {x}, running_products(x.dtype() == boolean ? x.to(int64) : x, axis), keep::inputs,
-                  [axis](Backward& b) {
-                    if (!b.recording()) return b.give(0, running_product_gradients(b.x(0), b.dy(), axis));
-                    give_by_decomposition(b, [axis](const std::vector<Tensor>& x) {
-                      return std::vector<Tensor>{composed_cumprod(x[0], axis)};
-                    });
-                  });
+                  [axis](Backward& b) { b.give(0, cumprod_backward(b.x(0), b.dy(), axis)); });
   });
 }
 

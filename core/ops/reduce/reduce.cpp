@@ -101,6 +101,27 @@ Tensor quotient_or_zero(const Tensor& a, const Tensor& b) {
   return masked_fill(div(a, masked_fill(b, zero, 1)), zero, 0);
 }
 
+/// x dy / y, for |x| of about |y| at most; 0 where y is 0. Where dy / y alone leaves the range, x / y is taken first.
+Tensor times_quotient(const Tensor& x, const Tensor& dy, const Tensor& y) {
+  const Tensor factor = quotient_or_zero(dy, y), product = x * factor;
+  Tensor lost = zeros(y.shape(), boolean);
+  bool any = false;
+  dispatch_compute_floating(y.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T *const q = factor.data<T>().data(), *const numerator = dy.data<T>().data(),
+                   *const size = y.data<T>().data();
+    bool* const out = lost.fresh<bool>();
+    for (std::int64_t i = 0; i < y.numel(); ++i) {
+      out[i] = !std::isnormal(q[i]) && numerator[i] != 0 && std::isfinite(numerator[i]) && std::isfinite(size[i]) &&
+               size[i] != 0;
+      any |= out[i];
+    }
+  });
+  if (!any) return product;
+  const Tensor raised = where(lt(y, 1), full({}, y.dtype() == float64 ? 0x1p512 : 0x1p64, y.dtype()), 1);
+  return where(lost, quotient_or_zero(x * raised, y) * (dy / raised), product);
+}
+
 /// g sign(x): the gradient of |x|. Its derivative by x is 0.
 Tensor times_sign(const Tensor& g, const Tensor& x) { return detail::derivative(kernels::Function::abs, g, x); }
 
@@ -116,8 +137,8 @@ Tensor deviation_gradient(const Tensor& x, const Tensor& y, const Tensor& dy, bo
     middle = sum_to(near_one, kept) / n;
     if (root) deviation = fit::std(near_one, reduced_axes(kept), correction, keepdims);
   }
-  const Tensor factor = root ? quotient_or_zero(dy, deviation) : dy * 2;
-  const Tensor dx = (near_one - middle) * (factor / (n - static_cast<double>(correction)));
+  const Tensor centred = near_one - middle, each = (root ? dy : dy * 2) / (n - static_cast<double>(correction));
+  const Tensor dx = root ? times_quotient(centred, each, deviation) : centred * each;
   return s.defined() && !root ? dx / s : dx;
 }
 
@@ -304,7 +325,7 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, KeepDims keep) {
         y = norm(x, p, reduced_axes(kept), keepdims);
       }
       if (p == 1) return b.give(0, times_sign(expand_grad(dy, kept, x.shape()), x));
-      if (p == 2) return b.give(0, x * quotient_or_zero(dy, y));
+      if (p == 2) return b.give(0, times_quotient(x, dy, y));
       const Tensor size = abs(x);
       if (std::isinf(p)) {
         const Tensor extreme = eq(size, y).to(x.dtype());

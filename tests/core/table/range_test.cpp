@@ -1,5 +1,8 @@
 #include <cmath>
 #include <functional>
+#include <limits>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "fit/ops/ops.hpp"
@@ -286,6 +289,69 @@ TEST_CASE("products that fit though products on the way do not, with gradients",
   CHECK(values(gradient(running, of({3, 0, 5}, float64), {1, 10, 100})) == Numbers{1, 3 * (10 + 500), 0});
   CHECK(values(cumprod(of({2, inf, 0}, float64), 0))[1] == inf);
   CHECK(std::isnan(values(cumprod(of({2, inf, 0}, float64), 0))[2]));
+}
+
+TEST_CASE("norms have gradients for a huge and a tiny dy", "[range]") {
+  const double half = std::sqrt(0.5);
+  const Function euclid = [](const Tensor& x) { return norm(x); };
+  const Function standard = [](const Tensor& x) { return fit::std(x); };
+  each_isa([&] {
+    for (const auto& [t, size, dy] : {std::tuple(float32, 1e-10, 1e37), std::tuple(float32, 1e10, 1e-37),
+                                      std::tuple(float64, 1e-100, 1e300), std::tuple(float64, 1e100, 1e-300)}) {
+      INFO(t << ", numbers of " << size << ", dy " << dy);
+      const Tensor x = of({size, -size, 0}, t);
+      check_numbers(gradient(euclid, x, {dy}), {dy * half, -dy * half, 0});
+      check_numbers(gradient(standard, x, {dy}), {dy / 2, -dy / 2, 0});
+    }
+    CHECK(std::isinf(values(gradient(euclid, of({3, 4}, float32), {inf}))[0]));
+  });
+}
+
+TEST_CASE("second derivatives of running products stay in range", "[range]") {
+  // L = sum of h dx with dx of cumprod: by x[0] in {a, b, c} it is h[1] (dy[1] + c dy[2]) + h[2] b dy[2].
+  const auto second = [](const Numbers& x, const Numbers& dy, const Numbers& h, DType t) {
+    const Tensor leaf = of(x, t).requires_grad_(), seed = of(dy, t).requires_grad_();
+    const Tensor dx = grad({cumprod(leaf, 0)}, {leaf}, {seed}, create_graph)[0];
+    return grad({dx}, {leaf, seed}, {of(h, t)});
+  };
+  constexpr Relative each = Relative::to_each;
+  each_isa([&] {
+    auto got = second({1e-30, 1e30, 1e30, 1e-30}, {0, 0, 0, 1}, {1, 0, 0, 0}, float32);
+    check_numbers(slice(got[0], 0, 0, 3), {0, 1, 1}, each);
+    CHECK(values(got[0])[3] == inf);
+    got = second({1e200, 1e200, 1e-300, 1e-90}, {0, 0, 0, 1}, {0, 1, 0, 0}, float64);
+    check_numbers(got[0], {0, 0, 1e110, 1e-100}, each);
+    got = second({2, 3, 5}, {7, 11, 13}, {17, 19, 23}, float64);
+    check_numbers(
+        got[0], {19 * (11 + 5 * 13) + 23 * 3 * 13, 17 * (11 + 5 * 13) + 23 * 2 * 13, 17 * 3 * 13 + 19 * 2 * 13}, each);
+    check_numbers(got[1], {17, 17 * 3 + 19 * 2, 17 * 3 * 5 + 19 * 2 * 5 + 23 * 2 * 3}, each);
+    got = second({0, 0, 5}, {7, 11, 13}, {17, 19, 23}, float64);
+    check_numbers(got[0], {19 * (11 + 5 * 13), 17 * (11 + 5 * 13), 0}, each);
+  });
+}
+
+TEST_CASE("slopes of powers keep their digits where the exponent less 1 is rounded, or the power is no normal number",
+          "[range]") {
+  const auto slopes = [](double x, double e, DType t) {
+    const Tensor base = of({x}, t).requires_grad_(), exponent = of({e}, t).requires_grad_();
+    std::vector<Tensor> g = grad({pow(base, exponent)}, {base, exponent});
+    g.push_back(gradient([e](const Tensor& x) { return pow(x, e); }, base.detach(), {1}));
+    return g;
+  };
+  each_isa([&] {
+    for (const auto& [x, e] : {std::pair(0x1p100, 0x1.999999999999ap-4), std::pair(0x1p-120, 0x1p-30),
+                               std::pair(0x1p90, -0x1.999999999999ap-3), std::pair(0x1p20, 1e-9)})
+      for (const DType t : {float32, float64}) {
+        INFO(x << " to the power of " << e << " in " << t);
+        const long double power = t == float32 ? static_cast<float>(e) : e;
+        const auto dx = static_cast<double>(power * std::pow(static_cast<long double>(x), power - 1));
+        const std::vector<Tensor> got = slopes(x, e, t);
+        check_numbers(got[0], {dx});
+        check_numbers(got[2], {dx});
+      }
+    check_numbers(slopes(0x1p-131, 1, float32)[1], {std::ldexp(-131 * std::log(2.), -131)});
+    check_numbers(slopes(0x1p-1026, 1, float64)[1], {std::ldexp(-1026 * std::log(2.), -1026)});
+  });
 }
 
 }  // namespace fit::test::range_test

@@ -1,7 +1,8 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <tuple>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,8 @@
 #include "fit/ops/ops.hpp"
 #include "fit/ops/recurrent.hpp"
 #include "support/catch.hpp"
+#include "support/exact_functions.hpp"
+#include "support/function_rows.hpp"
 #include "support/tensors.hpp"
 #include "support/variants.hpp"
 
@@ -21,134 +24,28 @@ namespace {
 
 using L = long double;
 
-L logistic(L x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }
-L logistic_slope(L x) { return logistic(x) * logistic(-x); }
-L cdf(L x) { return std::erfc(-x / std::sqrt(2.L)) / 2; }
-const L pi = std::acos(-1.L);
-L density(L x) { return std::exp(-x * x / 2) / std::sqrt(2 * pi); }
-constexpr L cubic = 0.044715L;
-L twice_u(L x) { return 2 * std::sqrt(2 / pi) * (x + cubic * x * x * x); }
-L twice_du(L x) { return 2 * std::sqrt(2 / pi) * (1 + 3 * cubic * x * x); }
-
-struct Smooth {
-  const char* name;
-  Tensor (*f)(const Tensor& x);
-  L (*first)(L x);
-  L (*second)(L x);
-  double units = 8;
-  std::vector<double> zeros = {};  // of the derivatives; there, errors are relative to the size of their terms
-  L first_limit = 80, second_limit = 80;
-};
-
-const std::vector<Smooth>& smooth() {
-  static const std::vector<Smooth> all = {
-      {"tanh", fit::tanh, [](L x) { return 4 * logistic_slope(2 * x); },
-       [](L x) { return -8 * logistic_slope(2 * x) * std::tanh(x); }},
-      {"sigmoid", fit::sigmoid, logistic_slope, [](L x) { return -logistic_slope(x) * std::tanh(x / 2); }},
-      {"expm1", fit::expm1, [](L x) { return std::exp(x); }, [](L x) { return std::exp(x); }},
-      {"exp", fit::exp, [](L x) { return std::exp(x); }, [](L x) { return std::exp(x); }},
-      {"softplus", fit::softplus, logistic, logistic_slope},
-      {"log_sigmoid", fit::log_sigmoid, [](L x) { return logistic(-x); }, [](L x) { return -logistic_slope(x); }},
-      {"silu",
-       silu,
-       [](L x) { return logistic(x) * (1 + x * logistic(-x)); },
-       [](L x) { return logistic_slope(x) * (2 - x * std::tanh(x / 2)); },
-       12,
-       {-1.278, 2.4, -2.4}},
-      {"erf", fit::erf, [](L x) { return 2 / std::sqrt(pi) * std::exp(-x * x); },
-       [](L x) { return -4 * x / std::sqrt(pi) * std::exp(-x * x); }, 12},
-      {"gelu",
-       [](const Tensor& x) { return gelu(x); },
-       [](L x) { return cdf(x) + x * density(x); },
-       [](L x) { return density(x) * (2 - x * x); },
-       16,
-       {-0.752, 1.414, -1.414}},
-      // The error in its tail is that of its rounded argument, which is up to 90 there.
-      {"gelu tanh",
-       [](const Tensor& x) { return gelu(x, Gelu::tanh); },
-       [](L x) { return logistic(twice_u(x)) * (1 + x * logistic(-twice_u(x)) * twice_du(x)); },
-       [](L x) {
-         const L t = std::tanh(twice_u(x) / 2), du = twice_du(x) / 2, ddu = std::sqrt(2 / pi) * 6 * cubic * x;
-         return 4 * logistic_slope(twice_u(x)) * (du + x * ddu / 2 - x * t * du * du);
-       },
-       2000,
-       {-0.752, 1.38, -1.38}},
-      {"atan", fit::atan, [](L x) { return 1 / (1 + x * x); }, [](L x) { return -2 * x / (1 + x * x) / (1 + x * x); }},
-  };
-  return all;
-}
-
-// Both signs of sizes from 2^-20 to where every tail has ended, densely where they begin.
-template <class T>
-std::vector<double> log_spaced() {
-  std::vector<double> all = {20, 40, 7.5, static_cast<T>(5.3), static_cast<T>(16.6), static_cast<T>(36.7), 2.5};
-  for (double k = -20; k < 7; k += 0.125) all.push_back(static_cast<T>(std::exp2(k)));
-  for (double k = 7; k < std::numeric_limits<T>::max_exponent; k += 3) all.push_back(std::exp2(k));
-  all.push_back(static_cast<double>(std::numeric_limits<T>::max()));
-  const std::size_t n = all.size();
-  for (std::size_t i = 0; i < n; ++i) all.push_back(-all[i]);
-  return all;
-}
-
-struct Derivatives {
-  Tensor first, second;
-};
-Derivatives derivatives(const std::function<Tensor(const Tensor&)>& f, const std::vector<double>& at, DType t) {
-  const Tensor x = tensor(at, {static_cast<std::int64_t>(at.size())}).to(t).requires_grad_();
-  const Tensor first = grad({sum(f(x))}, {x}, {}, create_graph)[0];
-  return {first.detach(), grad({sum(first)}, {x})[0]};
-}
-
-template <class T>
-void check_smooth(const Smooth& s, const std::vector<double>& x) {
-  constexpr L least = std::numeric_limits<T>::min(), unit = std::numeric_limits<T>::epsilon();
-  const Derivatives d = derivatives(s.f, x, dtype_of<T>());
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    bool near_zero = false;
-    for (const double z : s.zeros) near_zero |= std::abs(x[i] - z) < 0.3;
-    const L size = near_zero ? 1 : 0;
-    for (const auto& [order, got, want] :
-         {std::tuple{1, d.first.data<T>()[static_cast<std::int64_t>(i)], s.first(x[i])},
-          std::tuple{2, d.second.data<T>()[static_cast<std::int64_t>(i)], s.second(x[i])}}) {
-      if (std::isinf(static_cast<T>(want)) && got == static_cast<T>(want)) continue;
-      // Below the normal numbers, a factor may have fewer digits.
-      const L allowed =
-          s.units * unit * std::max(std::abs(want), size) + (std::abs(want) < 128 * least ? 128 * least : 0);
-      if (!(std::abs(got - want) <= allowed))
-        FAIL_CHECK(s.name << ", derivative " << order << " at " << x[i] << ": " << got << " instead of " << want);
-    }
-  }
-}
-
 }  // namespace
-
-TEST_CASE("first and second derivatives keep their digits in every tail", "[tails]") {
-  const auto narrow = log_spaced<float>(), wide = log_spaced<double>();
-  each_isa([&] {
-    for (const Smooth& s : smooth()) {
-      INFO(s.name);
-      check_smooth<float>(s, narrow);
-      check_smooth<double>(s, wide);
-    }
-  });
-}
 
 TEST_CASE("in bfloat16 a saturated function still has its slope", "[tails]") {
   std::vector<double> x;
   for (double k = -8; k < 6; k += 0.0625)
     for (const int sign : {1, -1}) x.push_back(static_cast<BFloat16>(sign * std::exp2(k)));
   for (const double v : {3.546875, 6.3125, -6.3125, 2.5}) x.push_back(v);
+  const std::set<std::string> smooth = {"tanh",        "sigmoid", "exp", "expm1", "softplus",
+                                        "log_sigmoid", "silu",    "erf", "gelu",  "gelu tanh"};
   each_isa([&] {
-    for (const Smooth& s : smooth()) {
-      const Tensor leaf = tensor(x, {static_cast<std::int64_t>(x.size())}).to(bfloat16).requires_grad_();
-      sum(s.f(leaf)).backward();
-      const std::vector<double> got = values(leaf.grad());
-      for (std::size_t i = 0; i < x.size(); ++i) {
-        const L want = s.first(x[i]);
-        if (!(std::abs(got[i] - want) <= std::abs(want) * 0x1.02p-8 + 1e-36L))
-          FAIL_CHECK(s.name << "' at " << x[i] << ": " << got[i] << " instead of " << want);
+    for (const FunctionRow& row : function_rows())
+      for (const exact::Function& truth : exact::transcendental()) {
+        if (row.name != truth.name || smooth.count(truth.name) == 0) continue;
+        const Tensor leaf = tensor(x, {static_cast<std::int64_t>(x.size())}).to(bfloat16).requires_grad_();
+        sum(row.f(leaf)).backward();
+        const std::vector<double> got = values(leaf.grad());
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          const L want = truth.wide[1](x[i]);
+          if (!(std::abs(got[i] - want) <= std::abs(want) * 0x1.02p-8 + 1e-36L))
+            FAIL_CHECK(row.name << "' at " << x[i] << ": " << got[i] << " instead of " << want);
+        }
       }
-    }
   });
 }
 
@@ -348,6 +245,31 @@ TEST_CASE("logsumexp's gradient is a softmax, wherever its maximum lies", "[tail
   const Tensor first = grad({logsumexp(x)}, {x}, {}, create_graph)[0];
   CHECK(values(grad({first}, {x}, {tensor({1., 0.}, float64)})[0])[0] ==
         Approx(std::exp(-40.)).epsilon(1e-14).margin(0));
+}
+
+TEST_CASE("logsumexp keeps the small terms beside a maximum near 0", "[tails]") {
+  each_isa([] {
+    for (const DType t : {float32, float64})
+      for (const double gap : {0.5, 3., 17., 38., 40., 80.})
+        for (const double top : {0., 1e-9, -1e-17, 1e-3, -0.25}) {
+          INFO(t << ", gap " << gap << ", maximum " << top);
+          const Tensor x = tensor({top, top - gap, top}).to(t), max = x[0].to(float64);
+          const L rest = std::exp(static_cast<L>(x[1].to(float64).item()) - max.item());
+          const double unit = t == float32 ? 0x1p-24 : 0x1p-53;
+          const L log = std::log1p(rest), twice = std::log1p(1 + rest);
+          const auto check = [&](const Tensor& y, L want, L size) {
+            for (const double got : values(y)) CHECK(std::abs(got - want) <= 8 * unit * size);
+          };
+          const L m = max.item();
+          check(logsumexp(slice(x, 0, 0, 2)), m + log, std::abs(m) + log);
+          check(logsumexp(x), m + twice, std::abs(m) + twice);
+          const Tensor beside = stack({slice(x, 0, 0, 2), slice(x, 0, 0, 2)}, 1);
+          check(logsumexp(beside, 0), m + log, std::abs(m) + log);
+          check(logsumexp(transpose(beside), 1), m + log, std::abs(m) + log);
+        }
+    CHECK(logsumexp(tensor({0., -40.}, float64)).item() == Approx(std::exp(-40.)).epsilon(1e-15).margin(0));
+    CHECK(logsumexp(zeros({0})).item() == -inf);
+  });
 }
 
 TEST_CASE("saturated gates of an LSTM and a GRU still have slopes", "[tails]") {
