@@ -9,8 +9,8 @@
 #include "kernels/rows/rows_softmax.hpp"
 #include "ops/common/precision.hpp"
 #include "ops/index/axis_slices.hpp"
+#include "ops/reduce/reduced_rows.hpp"
 #include "ops/reduce/reduction.hpp"
-#include "ops/reduced_rows.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 

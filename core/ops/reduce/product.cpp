@@ -13,8 +13,8 @@
 #include "ops/elementwise/arithmetic.hpp"
 #include "ops/index/axis_slices.hpp"
 #include "ops/reduce/long_range.hpp"
+#include "ops/reduce/reduced_rows.hpp"
 #include "ops/reduce/reduction.hpp"
-#include "ops/reduced_rows.hpp"
 #include "tensor/dispatch.hpp"
 
 namespace fit {
