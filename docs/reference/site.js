@@ -64,13 +64,14 @@ const COMMON = new Set("a an and are as at be by can do does for from how i in i
 // stands everywhere, and one in a name or a heading more than one in the text. Endings do not count: cores, core.
 function search(index, text) {
   const all = text.toLowerCase().split(/\s+/).filter(Boolean), telling = all.filter((word) => !COMMON.has(word));
-  const words = (telling.length ? telling : all).map((word) => (word.length > 4 ? word.replace(/(ing|es|s)$/, "") : word));
+  const stem = (word) => (word.length > 4 ? word.replace(/(ing|es|s)$/, "") : word);
+  const words = (telling.length ? telling : all).map(stem);
   const lower = index.map(([, title, body]) => [title.toLowerCase(), body.toLowerCase()]);
   const rarity = words.map((word) => Math.log(1 + index.length / (1 + lower.filter(([title, body]) => title.includes(word) || body.includes(word)).length)));
   const score = ([title, body]) => {
     let found = 0, sum = 0;
     words.forEach((word, i) => {
-      const inTitle = title.split(/\W+/).includes(word) ? 30 : title.includes(word) ? 10 : 0, inBody = body.split(word).length - 1;
+      const inTitle = title.split(/\W+/).map(stem).includes(word) ? 30 : title.includes(word) ? 10 : 0, inBody = body.split(word).length - 1;
       if (!inTitle && !inBody) return;
       ++found, (sum += rarity[i] * (inTitle + Math.min(inBody, 5)));
     });

@@ -6,16 +6,15 @@
 #include <optional>
 #include <unordered_map>
 
-#include "common/clock.hpp"
 #include "dist/agree.hpp"
 #include "fit/graph/autocast.hpp"
 #include "fit/graph/graph.hpp"
 #include "fit/nn/loss/loss.hpp"
-#include "layer/buffers.hpp"
 #include "optim/grad_norm.hpp"
 #include "optim/named.hpp"
 #include "tensor/check.hpp"
 #include "training/loss_parts.hpp"
+#include "training/training_files.hpp"
 
 namespace fit {
 
@@ -71,13 +70,13 @@ Trainer::Trainer(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader
   if (!loss_) check::fail("Trainer", "loss is empty: it must make a batch's loss");
   if (loader_.size() == 0) check::fail("Trainer", "the loader has no batches: there is nothing to train on");
   checkpoint_.add("model", model_).add("optimizer", optimizer_).add("loader", loader_).add("early_stopping", early_);
+  files_ = std::make_shared<detail::TrainingFiles>(model_, loader_, checkpoint_, options_, world_);
 }
 
 Trainer& Trainer::validation(std::function<double()> validate, std::int64_t every) {
   if (every < 1) check::fail("Trainer", "validation is every ", every, " steps: it must be at least 1");
   if (!validate) check::fail("Trainer", "validation is empty: it must give a number");
-  validate_ = std::move(validate);
-  validate_every_ = every;
+  validation_ = {std::move(validate), every};
   return *this;
 }
 
@@ -95,8 +94,8 @@ Trainer& Trainer::tokens(std::function<std::int64_t(const Batch&)> count) {
 Trainer& Trainer::heads(std::function<AttentionRecording(std::int64_t)> look, std::int64_t every) {
   if (every < 1) check::fail("Trainer", "heads are every ", every, " steps: it must be at least 1");
   if (!look) check::fail("Trainer", "heads is empty: it must record what the model attends to");
-  look_ = std::move(look);
-  look_every_ = every;
+  heads_.look = std::move(look);
+  heads_.every = every;
   return *this;
 }
 
@@ -104,6 +103,11 @@ Trainer& Trainer::listen(std::shared_ptr<TrainingListener> listener) {
   if (!listener) check::fail("Trainer", "the listener is null: it must be an object");
   listeners_.push_back(std::move(listener));
   return *this;
+}
+
+std::int64_t Trainer::restore() {
+  files_->restore();
+  return checkpoint_.step;
 }
 
 TrainerResult Trainer::run() {
@@ -115,15 +119,15 @@ TrainerResult Trainer::run() {
   try {
     train(bar, result);
   } catch (const dist::AgreedError&) {
-    reset_buffers();
-    save_after_error(bar);
+    files_->reset_buffers();
+    files_->save_after_error(bar);
     throw;
   } catch (...) {
-    reset_buffers();
-    if (world_.size() == 1) save_after_error(bar);  // saving needs all ranks
+    files_->reset_buffers();
+    if (world_.size() == 1) files_->save_after_error(bar);  // saving needs all ranks
     throw;
   }
-  save_last();
+  files_->save_last();
   result.end = interrupted() ? End::interrupted : early_.stop() ? End::stopped_early : End::done;
   result.step = checkpoint_.step;
   result.best_validation = early_.best();
@@ -158,11 +162,11 @@ void Trainer::train(ProgressBar& bar, TrainerResult& result) {
       result.loss = loss;
       tokens_since += std::exchange(tokens, 0);
       batches = 0;
-      if (validate_ && due(validate_every_)) {
+      if (validation_.loss && due(validation_.every)) {
         validate();
         bar.print("step " + std::to_string(checkpoint_.step) + ": validation " + std::to_string(row_["validation"]));
       }
-      if (look_ && due(look_every_)) look();
+      if (heads_.look && due(heads_.every)) look();
       if (due(options_.log_every()) || row_.count("validation")) {
         metrics_.add(row_);
         TrainingRow row = row_;
@@ -170,9 +174,22 @@ void Trainer::train(ProgressBar& bar, TrainerResult& result) {
         tell([&](TrainingListener& listener) { listener.on_step(row); });
       }
       if (over()) break;
-      if (save_due_ || due(options_.save_every() > 0 ? options_.save_every() : validate_every_)) save_last();
+      if (save_due_ || due(options_.save_every() > 0 ? options_.save_every() : validation_.every)) files_->save_last();
     }
   }
+}
+
+void Trainer::warn_without_gradient(ProgressBar& bar, TrainerResult& result) const {
+  constexpr std::size_t max_names = 5;
+  std::string list;
+  std::size_t count = 0;
+  for (const auto& [name, p] : trained()) {
+    if (p.has_grad() || optim::steps_in_backward(p)) continue;
+    result.without_gradient.push_back(name);
+    if (++count <= max_names) list += (count == 1 ? "" : ", ") + name;
+  }
+  if (count > max_names) list += " and " + std::to_string(count - max_names) + " more";
+  if (count > 0) bar.print("Without a gradient in the first step, as the loss does not depend on them: " + list);
 }
 
 void Trainer::log(const std::string& name, double value) { row_[name] = value; }
@@ -198,7 +215,7 @@ void Trainer::zero_grad() {
 
 // Starts a new training, or resumes the saved one. Returns the lock of its folder.
 std::shared_ptr<void> Trainer::begin() {
-  if (options_.patience() > 0 && !validate_)
+  if (options_.patience() > 0 && !validation_.loss)
     check::fail("Trainer", "patience is ", options_.patience(),
                 ", but there is no validation that could improve: give one by validation(), or set patience to 0");
   if (options_.accumulate() > 1 || world_.size() > 1)
@@ -210,16 +227,12 @@ std::shared_ptr<void> Trainer::begin() {
             ", but a StepInBackward updates the parameter ", name,
             " in each backward(), before the gradients are summed: set accumulate to 1 on one rank, or remove it");
   begin_ranks();
-  std::shared_ptr<void> folder = hold_folder();
-  restore();
-  check_folder();
-  saved_ = steady_seconds();
-  buffers_ = std::make_shared<nn::SavedBuffers>(model_);
-  note_place();
-  if (writes()) metrics_ = MetricsLog(path("metrics.jsonl"), checkpoint_.step > 0 ? checkpoint_.step : -1);
+  std::shared_ptr<void> folder = files_->begin();
+  if (files_->writes())
+    metrics_ = MetricsLog(files_->path("metrics.jsonl"), checkpoint_.step > 0 ? checkpoint_.step : -1);
   const TrainingStart start{options_.out(), options_.title(), options_.steps(), checkpoint_.step, metrics_.rows()};
   tell([&](TrainingListener& listener) { listener.on_begin(start); });
-  if (look_) look();
+  if (heads_.look) look();
   model_.train();
   return folder;
 }
@@ -251,8 +264,8 @@ double Trainer::backward(const Batch& batch, std::int64_t number) {
   const Tensor loss = loss_of(batch, loader_);
   const double value = loss.item();
   if (!std::isfinite(value) && LossParts().add("Trainer", loss, 1) != 0)
-    check::fail("Trainer", "the loss is ", value, " in step ", checkpoint_.step + 1, ": ", cause_in(batch),
-                "; the model is as the step before has left it");
+    check::fail("Trainer", "the loss is ", value, " in step ", checkpoint_.step + 1, ": ",
+                likely_cause(batch, loader_, model_), "; the model is as the step before has left it");
   std::optional<dist::DataParallel::NoSync> quiet;
   if (number < options_.accumulate()) quiet.emplace(*parallel_);
   return parallel_->backward(loss);
@@ -275,13 +288,13 @@ void Trainer::step(double loss) {
     row_["grad_norm"] = optim::grad_norm(parameters);
   if (options_.histograms_every() > 0 && next % options_.histograms_every() == 0)
     tell([&](TrainingListener& listener) { listener.on_gradients(next, trained()); });
-  if (check_schedule_) check_schedule_();
-  place_.whole = false;
+  if (schedule_.check) schedule_.check();
+  files_->begin_change();
   optimizer_.step();
-  if (step_schedule_) step_schedule_();
+  if (schedule_.step) schedule_.step();
   row_["step"] = static_cast<double>(++checkpoint_.step);
-  note_place();
-  if (after_step_) after_step_(), note_place();
+  files_->end_change();
+  if (after_step_) after_step_(), files_->end_change();
 }
 
 void Trainer::validate() {
@@ -290,12 +303,12 @@ void Trainer::validate() {
   {
     const Evaluation evaluation(model_);
     const Autocast precision(options_.autocast());
-    value = validate_();
+    value = validation_.loss();
   }
   dist::broadcast(value, world_);
   row_["validation"] = value;
   tell([&](TrainingListener& listener) { listener.on_evaluation(checkpoint_.step, value); });
-  if (early_.update(value)) save("best.safetensors");
+  if (early_.update(value)) files_->save("best.safetensors");
 }
 
 void Trainer::look() {
@@ -304,11 +317,11 @@ void Trainer::look() {
   const NoGrad no_grad;
   {
     const Evaluation evaluation(model_);
-    recording_.append(look_(checkpoint_.step));
+    heads_.all.append(heads_.look(checkpoint_.step));
   }
-  while (recording_.bytes() > max_bytes && look_every_ <= options_.steps()) recording_.keep_every(look_every_ *= 2);
-  recording_.title = options_.title();
-  tell([&](TrainingListener& listener) { listener.on_recording(checkpoint_.step, recording_); });
+  while (heads_.all.bytes() > max_bytes && heads_.every <= options_.steps()) heads_.all.keep_every(heads_.every *= 2);
+  heads_.all.title = options_.title();
+  tell([&](TrainingListener& listener) { listener.on_recording(checkpoint_.step, heads_.all); });
 }
 
 bool Trainer::over() const { return checkpoint_.step >= options_.steps() || early_.stop() || interrupted(); }
@@ -318,7 +331,7 @@ void Trainer::finish(ProgressBar& bar, const TrainerResult& result) {
   if (result.end == End::interrupted)
     bar.print("Stopped in step " + std::to_string(checkpoint_.step) +
               (options_.out().empty() ? "; nothing is saved, as no folder was given"
-                                      : "; saved in " + path("last.safetensors") +
+                                      : "; saved in " + files_->path("last.safetensors") +
                                             ": to go on, run it again with resume set and the same folder"));
   tell([&](TrainingListener& listener) { listener.on_end(result); });
 }

@@ -5,6 +5,7 @@
 #include "fit/nn/training/trainer.hpp"
 #include "tensor/check.hpp"
 #include "training/loss_parts.hpp"
+#include "training/training_files.hpp"
 
 namespace fit {
 
@@ -17,8 +18,9 @@ Trainer& Trainer::weight(std::function<double(const Batch&)> count) {
 }
 
 Trainer& Trainer::validation(data::DataLoader& loader, std::int64_t every) {
-  validation_loader_ = &loader;
-  return validation([this, &loader] { return validation_loss(loader); }, every);
+  validation([this, &loader] { return validation_loss(loader); }, every);
+  validation_.loader = &loader;
+  return *this;
 }
 
 // Sends the values of rank 0 to all ranks. Checks that all other parts agree.
@@ -35,13 +37,13 @@ void Trainer::begin_ranks() {
   dist::check_same("Trainer", rest, "every rank must be seeded alike (manual_seed) and make the same parts", world_);
   if (options_.shard_optimizer()) optimizer_.shard(world_);
   loader_.divide(world_.rank(), world_.size());
-  if (validation_loader_) validation_loader_->divide(world_.rank(), world_.size());
+  if (validation_.loader) validation_.loader->divide(world_.rank(), world_.size());
 }
 
 // At the end of a step, the ranks agree on the number of tokens, on interruption of any rank, and on saving (rank 0
 // decides).
 void Trainer::agree(std::int64_t& tokens) {
-  save_due_ = writes() && save_due();
+  save_due_ = files_->due();
   if (world_.size() == 1) return;
   const double mine = loader_.rows().count == 0 ? 0 : static_cast<double>(tokens);
   const std::vector<double> all =

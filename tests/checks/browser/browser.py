@@ -206,9 +206,10 @@ ON_PAPER = """(() => {
     const d = stage.dataset, c = stage.querySelector('.picture'), r = c.width / c.clientWidth, context = c.getContext('2d');
     const [left, top, w, h] = ['left', 'top', 'cellWidth', 'cellHeight'].map(name => Number(d[name]));
     const rows = Math.round((c.clientHeight - top - 8) / h), columns = Math.floor((c.clientWidth - left - 76) / w);
-    mark(0, 0), mark(left + 3 * w, top + rows * h + 1);
+    // The marks stand at opposite corners: a pixel's rounding of one moves no cell by more than a pixel.
+    mark(0, 0), mark(left + columns * w, top + rows * h + 1);
     stage.style.paddingBottom = '10px';
-    window.onPaper = { across: left + 3 * w, down: top + rows * h + 1, points: [] };
+    window.onPaper = { across: left + columns * w, down: top + rows * h + 1, points: [] };
     // Points within one colour: no line, number or hatching is near.
     for (let q = 0; q < rows; ++q) for (let k = 0; k < columns; ++k) for (const part of [0.12, 0.3, 0.5]) {
       const x = left + (k + part) * w, y = top + (q + part) * h, margin = w < 12 ? 1 : 3, near = context.getImageData(x * r - margin, y * r - margin, 2 * margin + 1, 2 * margin + 1).data;
@@ -230,10 +231,11 @@ def check_paper(page, what, path):
     check(f"{what}: the picture is on one sheet", len(marked) == 1 and len(marked[0][1]) > 8, [len(f) for _, f in marked])
     if len(marked) != 1:
         return
+    # The left and upper edges of the marks. The stage is rounded: the first mark may lack its corner.
     sheet, found = marked[0]
-    x0, y0 = found[0]
-    below = [(x, y) for x, y in found if y > y0 + 40]
-    x1, y1 = min(x for x, _ in below), min(y for _, y in below)
+    y0 = found[0][1]
+    above, below = [(x, y) for x, y in found if y <= y0 + 40], [(x, y) for x, y in found if y > y0 + 40]
+    x0, x1, y1 = min(x for x, _ in above), min(x for x, _ in below), min(y for _, y in below)
     colors = [(tuple(color), sheet.at(x0 + (x1 - x0) * x / drawn["across"], y0 + (y1 - y0) * y / drawn["down"])) for x, y, color in drawn["points"]]
     check(f"{what}: its cells have several colours", len(colors) > 6 and len({color for color, _ in colors}) > 3, colors)
     wrong = [pair for pair in colors if max(abs(a - b) for a, b in zip(*pair)) > 14]

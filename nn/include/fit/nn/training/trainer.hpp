@@ -19,8 +19,8 @@
 #include "fit/nn/training/training_listener.hpp"
 #include "fit/tensor/state_dict.hpp"
 
-namespace fit::nn {
-class SavedBuffers;
+namespace fit::detail {
+class TrainingFiles;
 }
 namespace fit::optim {
 class Schedule;
@@ -189,10 +189,9 @@ class Trainer {
   template <class Schedule>
   Trainer& schedule(Schedule& schedule) {
     checkpoint_.add("schedule", schedule);
-    step_schedule_ = [&schedule] { schedule.step(); };
-    check_schedule_ = nullptr;
+    schedule_ = {[&schedule] { schedule.step(); }, nullptr};
     if constexpr (std::is_base_of_v<optim::Schedule, Schedule>)
-      check_schedule_ = [&schedule] { schedule.check_step(); };
+      schedule_.check = [&schedule] { schedule.check_step(); };
     return *this;
   }
   /// `validate` returns a number that should fall. It is called every `every` steps and after the last step, under
@@ -243,7 +242,6 @@ class Trainer {
 
  private:
   std::shared_ptr<void> begin();
-  std::shared_ptr<void> hold_folder();
   void train(ProgressBar& bar, TrainerResult& result);
   double backward(const data::Batch& batch, std::int64_t number);
   double loss_before() const;
@@ -255,7 +253,6 @@ class Trainer {
   void agree(std::int64_t& tokens);
   double validation_loss(data::DataLoader& loader);
   bool interrupted() const { return world_.size() > 1 ? interrupted_ : InterruptGuard::interrupted(); }
-  bool writes() const { return world_.rank() == 0 && !options_.out().empty(); }
   void validate();
   void look();
   template <class F>
@@ -263,56 +260,44 @@ class Trainer {
     if (world_.rank() == 0)
       for (const auto& listener : listeners_) f(*listener);
   }
-  void save(const char* name);
-  void save_last();
-  void reset_buffers() noexcept;
-  void save_after_error(ProgressBar& bar) noexcept;
-  void check_folder();
   void warn_without_gradient(ProgressBar& bar, TrainerResult& result) const;
-  std::string cause_in(const data::Batch& batch) const;
-  bool save_due() const;
   bool due(std::int64_t every) const {
     return every > 0 && (checkpoint_.step % every == 0 || checkpoint_.step == options_.steps());
   }
   bool over() const;
   void finish(ProgressBar& bar, const TrainerResult& result);
-  std::string path(const char* name) const { return options_.out() + '/' + name; }
 
   nn::Layer& model_;
   optim::Optimizer& optimizer_;
   data::DataLoader& loader_;
   std::function<Tensor(const data::Batch&)> loss_;
   TrainerOptions options_;
-  std::function<void()> step_schedule_, check_schedule_;
+  struct {
+    std::function<void()> step, check;
+  } schedule_;
   std::function<void()> after_step_;
-  std::function<double()> validate_;
   std::function<std::int64_t(const data::Batch&)> tokens_;
-  std::function<AttentionRecording(std::int64_t)> look_;
   std::function<double(const data::Batch&)> weight_;
-  std::int64_t validate_every_ = 0, look_every_ = 0;
-  data::DataLoader* validation_loader_ = nullptr;
+  struct {
+    std::function<double()> loss;  // empty: none
+    std::int64_t every = 0;
+    data::DataLoader* loader = nullptr;
+  } validation_;
+  struct {
+    std::function<AttentionRecording(std::int64_t)> look;  // empty: none
+    std::int64_t every = 0;
+    AttentionRecording all;
+  } heads_;
   dist::World& world_;
   std::unique_ptr<dist::DataParallel> parallel_;  // null before run()
   bool interrupted_ = false;                      // any of the ranks
-  bool restored_ = false;
-  bool last_is_ours_ = false;                  // out/last.safetensors is of this training
-  bool save_due_ = false;                      // save_minutes have passed
-  double saved_ = 0;                           // seconds of the clock
-  std::shared_ptr<nn::SavedBuffers> buffers_;  // of the model, after the last complete step
-  /// The loader and the generator after the last complete step.
-  struct Place {
-    StateDict loader;
-    std::uint64_t seed = 0, calls = 0;  // of the default generator
-    bool whole = false;                 // no step has begun to change the model since
-  } place_;
-  void note_place();
-  std::int64_t saved_step_ = -1;
+  bool save_due_ = false;                         // rank 0 asks for it
   Checkpoint checkpoint_;
+  std::shared_ptr<detail::TrainingFiles> files_;
   MetricsLog metrics_;
   MetricsLog::Row row_;  // of the current step
   EarlyStopping early_;
   std::vector<std::shared_ptr<TrainingListener>> listeners_;
-  AttentionRecording recording_;
 };
 
 }  // namespace fit

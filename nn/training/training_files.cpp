@@ -1,22 +1,17 @@
-// The Trainer's files, and its error messages.
+#include "training/training_files.hpp"
+
 #include <filesystem>
 
 #include "common/clock.hpp"
 #include "dist/agree.hpp"
-#include "fit/graph/graph.hpp"
-#include "fit/nn/dist/dist.hpp"
-#include "fit/nn/training/trainer.hpp"
 #include "fit/ops/ops.hpp"
 #include "io/atomic_file.hpp"
 #include "io/folder_lock.hpp"
-#include "layer/buffers.hpp"
 #include "optim/grad_norm.hpp"
-#include "optim/named.hpp"
 
-namespace fit {
+namespace fit::detail {
 
 namespace fs = std::filesystem;
-using data::Batch;
 
 namespace {
 
@@ -35,20 +30,23 @@ void link_file(const std::string& from, const std::string& to) {
   if (error) throw FileError("[Trainer] " + from + " can't be kept as " + to + ": " + error.message());
 }
 
-// The first row (along the first axis) with an element for which `wrong` is true, or -1.
-template <class F>
-std::int64_t first_row(const Tensor& x, const F& wrong) {
-  if (x.rank() == 0 || x.numel() == 0) return -1;
-  const Tensor found = any(wrong(x).reshape({x.size(0), x.numel() / x.size(0)}), 1);
-  for (std::int64_t row = 0; row < x.size(0); ++row)
-    if (found[row].item<bool>()) return row;
-  return -1;
-}
-
 }  // namespace
 
-// Makes the folder, and holds it as long as the result lives: a second training would replace the files of this one.
-std::shared_ptr<void> Trainer::hold_folder() {
+TrainingFiles::TrainingFiles(nn::Layer& model, data::DataLoader& loader, Checkpoint& checkpoint,
+                             const TrainerOptions& options, dist::World& world)
+    : model_(model), loader_(loader), checkpoint_(checkpoint), options_(options), world_(world) {}
+
+std::shared_ptr<void> TrainingFiles::begin() {
+  std::shared_ptr<void> folder = hold_folder();
+  restore();
+  check_folder();
+  saved_ = steady_seconds();
+  buffers_ = std::make_unique<nn::SavedBuffers>(model_);
+  end_change();
+  return folder;
+}
+
+std::shared_ptr<void> TrainingFiles::hold_folder() const {
   std::shared_ptr<io::FolderLock> lock;
   if (writes()) {
     std::error_code error;
@@ -64,7 +62,7 @@ std::shared_ptr<void> Trainer::hold_folder() {
   return lock;
 }
 
-std::int64_t Trainer::restore() {
+void TrainingFiles::restore() {
   const std::string last = path(last_name);
   if (!restored_ && options_.resume() && !options_.out().empty()) {
     double there = fs::exists(last);
@@ -80,11 +78,10 @@ std::int64_t Trainer::restore() {
       }
   }
   restored_ = true;
-  return checkpoint_.step;
 }
 
 // Throws Error if the folder holds a longer training than this one.
-void Trainer::check_folder() {
+void TrainingFiles::check_folder() const {
   if (options_.out().empty() || last_is_ours_) return;
   double there = 0;
   if (writes() && fs::exists(path(last_name))) try {
@@ -97,8 +94,7 @@ void Trainer::check_folder() {
                      options_.steps(), ": set resume to go on from it, give another folder, or remove it");
 }
 
-void Trainer::save(const char* name) {
-  if (options_.out().empty()) return;
+void TrainingFiles::check_finite(const char* name) const {
   for (const auto& [parameter, value] : model_.named_parameters())
     if (!optim::all_finite(value.detach()))
       dist::fail_alike("Trainer", "the parameter ", parameter, " is not finite after step ", checkpoint_.step,
@@ -111,6 +107,11 @@ void Trainer::save(const char* name) {
   if (has_nan != 0)
     dist::fail_alike("Trainer", "the buffer ", nan, " holds NaN after step ", checkpoint_.step,
                      ": look for NaN in the inputs of its layer; ", path(name), " was not written");
+}
+
+void TrainingFiles::save(const char* name) {
+  if (options_.out().empty()) return;
+  check_finite(name);
   if (writes() && name == std::string(last_name) && fs::exists(path(last_name))) {
     if (!last_is_ours_)
       fs::rename(path(last_name), path(earlier_name));
@@ -120,69 +121,36 @@ void Trainer::save(const char* name) {
   checkpoint_.save(path(name));
 }
 
-void Trainer::save_last() {
+void TrainingFiles::save_last() {
   save(last_name);
   last_is_ours_ = true;
   saved_step_ = checkpoint_.step;
   saved_ = steady_seconds();
-  save_due_ = false;
 }
 
-bool Trainer::save_due() const {
-  return options_.save_minutes() > 0 && steady_seconds() - saved_ >= 60 * options_.save_minutes();
+bool TrainingFiles::due() const {
+  return writes() && options_.save_minutes() > 0 && steady_seconds() - saved_ >= 60 * options_.save_minutes();
 }
 
-void Trainer::note_place() {
+void TrainingFiles::end_change() {
   const Generator& g = default_generator();
-  place_ = {loader_.state_dict(), g.seed(), g.calls(), true};
+  last_ = {loader_.state_dict(), g.seed(), g.calls(), true};
   buffers_->update();
 }
 
-// Resets the buffers to the last complete step.
-void Trainer::reset_buffers() noexcept try {
-  if (place_.whole) buffers_->restore();
+void TrainingFiles::reset_buffers() noexcept try {
+  if (last_.whole) buffers_->restore();
 } catch (...) {  // run() rethrows the first error
 }
 
-// Call reset_buffers() before. Resets the loader and the generator to the last complete step, too. So the resumed
-// training repeats the failed step with the same batches and random numbers.
-void Trainer::save_after_error(ProgressBar& bar) noexcept try {
-  if (options_.out().empty() || !place_.whole || checkpoint_.step == 0 || saved_step_ == checkpoint_.step) return;
-  loader_.load_state_dict(place_.loader);
-  default_generator().set_state(place_.seed, place_.calls);
+void TrainingFiles::save_after_error(ProgressBar& bar) noexcept try {
+  if (options_.out().empty() || !last_.whole || checkpoint_.step == 0 || saved_step_ == checkpoint_.step) return;
+  loader_.load_state_dict(last_.loader);
+  default_generator().set_state(last_.seed, last_.calls);
   save_last();
   bar.print("An error ended it in step " + std::to_string(checkpoint_.step + 1) + "; the state after step " +
             std::to_string(checkpoint_.step) + " is saved in " + path(last_name));
 } catch (...) {  // run() rethrows the first error
 }
 
-void Trainer::warn_without_gradient(ProgressBar& bar, TrainerResult& result) const {
-  constexpr std::size_t max_names = 5;
-  std::string list;
-  std::size_t count = 0;
-  for (const auto& [name, p] : trained()) {
-    if (p.has_grad() || optim::steps_in_backward(p)) continue;
-    result.without_gradient.push_back(name);
-    if (++count <= max_names) list += (count == 1 ? "" : ", ") + name;
-  }
-  if (count > max_names) list += " and " + std::to_string(count - max_names) + " more";
-  if (count > 0) bar.print("Without a gradient in the first step, as the loss does not depend on them: " + list);
-}
-
-// A likely reason for a loss that is not finite.
-std::string Trainer::cause_in(const Batch& batch) const {
-  const NoGrad no_grad;
-  const std::int64_t first = loader_.rows().first;
-  for (const auto& [what, wrong] :
-       {std::pair<const char*, Tensor (*)(const Tensor&)>{"NaN", isnan}, {"an infinity", isinf}})
-    for (std::size_t i = 0; i < batch.size(); ++i) {
-      if (!batch[i].defined() || !is_floating(batch[i].dtype())) continue;
-      if (const std::int64_t row = first_row(batch[i], wrong); row >= 0)
-        return "field " + std::to_string(i) + " of the batch holds " + what + " in row " + std::to_string(first + row);
-    }
-  for (const auto& [name, p] : model_.named_parameters())
-    if (!optim::all_finite(p.detach())) return "the parameter " + name + " is not finite";
-  return "the learning rate may be too high";
-}
-
-}  // namespace fit
+}  // namespace fit::detail
