@@ -35,4 +35,14 @@ struct Net : nn::UnaryLayer {
 Tensor mistake(const Tensor& x) { return x[0, 1]; }
 #elif MISTAKE == 14  // says: comma
 void mistake(Tensor& x, int i, int j) { x[i, j] = 3; }
+#elif MISTAKE == 15  // says: the tensor ends with this line: name it first, or use to_vector()
+auto mistake() { return randn({3}).data<float>(); }
+#elif MISTAKE == 16  // says: it would change a copy: assign to x[...] instead
+void mistake(Tensor& x) { x[0].fill_(1); }
+#elif MISTAKE == 17  // says: call step(closure) in a loop of your own, and set options().lr() there
+void mistake(optim::LBFGS& optimizer) { optim::StepLR schedule(optimizer, 10); }
+#elif MISTAKE == 18  // says: call step(closure) in a loop of your own, and set options().lr() there
+void mistake(nn::Layer& net, optim::LBFGS& optimizer, data::DataLoader& loader) {
+  Trainer trainer(net, optimizer, loader, [](const data::Batch& b) { return b[0]; });
+}
 #endif
