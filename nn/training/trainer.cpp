@@ -71,6 +71,7 @@ Trainer::Trainer(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader
   if (!loss_) check::fail("Trainer", "loss is empty: it must make a batch's loss");
   if (loader_.size() == 0) check::fail("Trainer", "the loader has no batches: there is nothing to train on");
   checkpoint_.add("model", model_).add("optimizer", optimizer_).add("loader", loader_).add("early_stopping", early_);
+  add_validation_loader();
 }
 
 Trainer& Trainer::validation(std::function<double()> validate, std::int64_t every) {

@@ -3,6 +3,7 @@
 
 #include "dist/agree.hpp"
 #include "fit/nn/training/trainer.hpp"
+#include "fit/tensor/lookup.hpp"
 #include "tensor/check.hpp"
 #include "training/loss_parts.hpp"
 
@@ -19,6 +20,26 @@ Trainer& Trainer::weight(std::function<double(const Batch&)> count) {
 Trainer& Trainer::validation(data::DataLoader& loader, std::int64_t every) {
   validation_loader_ = &loader;
   return validation([this, &loader] { return validation_loss(loader); }, every);
+}
+
+// The place of the next validation. It is no loader if there is none, and a file of before has none.
+void Trainer::add_validation_loader() {
+  const auto next_place = [this] {
+    if (!validation_loader_) return StateDict();
+    StateDict place = validation_loader_->state_dict();
+    const auto number = [&](const char* name) { return at(place, name); };
+    if (number("batches").item<std::int64_t>() < validation_loader_->size()) return place;
+    number("epoch").add_(1), number("batches").fill_(0);
+    return place;
+  };
+  checkpoint_.add(
+      "validation", next_place,
+      [this](const StateDict& place) {
+        if (validation_loader_ && !place.empty()) validation_loader_->load_state_dict(place);
+      },
+      [this](const StateDict& place) {
+        if (validation_loader_ && !place.empty()) validation_loader_->check_state_dict(place);
+      });
 }
 
 // Sends the values of rank 0 to all ranks. Checks that all other parts agree.

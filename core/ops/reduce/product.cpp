@@ -9,6 +9,7 @@
 #include "kernels/rows/reduce.hpp"
 #include "ops/common/composed.hpp"
 #include "ops/common/precision.hpp"
+#include "ops/cumulative.hpp"
 #include "ops/elementwise/arithmetic.hpp"
 #include "ops/index/axis_slices.hpp"
 #include "ops/reduce/long_range.hpp"
@@ -246,16 +247,19 @@ Tensor prod(const Tensor& x, const Axes& axes, KeepDims keep) {
   });
 }
 
-Tensor cumprod(const Tensor& x, int axis) {
-  axis = slice_axis("cumprod", x, axis);
-  return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
-    return record("cumprod", {x}, running_products(x.dtype() == boolean ? x.to(int64) : x, axis), keep::inputs,
-                  [axis](Backward& b) {
-                    if (!b.recording()) return b.give(0, running_product_gradients(b.x(0), b.dy(), axis));
-                    give_by_decomposition(b, [axis](const std::vector<Tensor>& x) {
-                      return std::vector<Tensor>{composed_cumprod(x[0], axis)};
-                    });
-                  });
+Tensor cumprod(const Tensor& given, int axis, const CumulativeOptions& options) {
+  axis = slice_axis("cumprod", given, axis);
+  const bool flips = options.reverse() && given.rank() > 0;
+  return with_precision(Precision::float32, {given}, [&](const Tensor& given) {
+    const Tensor x = flips ? flip(given, axis) : given;
+    const Tensor y = record("cumprod", {x}, running_products(x.dtype() == boolean ? x.to(int64) : x, axis),
+                            keep::inputs, [axis](Backward& b) {
+                              if (!b.recording()) return b.give(0, running_product_gradients(b.x(0), b.dy(), axis));
+                              give_by_decomposition(b, [axis](const std::vector<Tensor>& x) {
+                                return std::vector<Tensor>{composed_cumprod(x[0], axis)};
+                              });
+                            });
+    return exclusive(flips ? flip(y, axis) : y, axis, options, 1);
   });
 }
 

@@ -47,7 +47,7 @@ const std::vector<Smooth>& smooth() {
       {"sigmoid", fit::sigmoid, logistic_slope, [](L x) { return -logistic_slope(x) * std::tanh(x / 2); }},
       {"expm1", fit::expm1, [](L x) { return std::exp(x); }, [](L x) { return std::exp(x); }},
       {"exp", fit::exp, [](L x) { return std::exp(x); }, [](L x) { return std::exp(x); }},
-      {"softplus", fit::softplus, logistic, logistic_slope},
+      {"softplus", [](const Tensor& x) { return softplus(x); }, logistic, logistic_slope},
       {"log_sigmoid", fit::log_sigmoid, [](L x) { return logistic(-x); }, [](L x) { return -logistic_slope(x); }},
       {"silu",
        silu,

@@ -189,7 +189,7 @@ TEST_CASE("each option of a GPT is its formula", "[gpt]") {
     for (const auto& [name, p] : b.named_parameters()) nn::init::normal_(p, p.rank() == 1 ? 1 : 0, 0.3);
     return b;
   };
-  const auto rms = [](const Tensor& z, const Tensor& w) { return z / sqrt(mean(square(z), -1, keepdims) + 1e-5) * w; };
+  const auto rms = [](const Tensor& z, const Tensor& w) { return z / sqrt(mean(square(z), -1, keepdims) + 1e-6) * w; };
 
   SECTION("norms before and after") {
     nn::GPTBlock b = block(small().norm(nn::Norm::rms).norm_place(nn::NormPlace::both));
