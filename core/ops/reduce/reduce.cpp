@@ -6,10 +6,10 @@
 #include <limits>
 
 #include "ops/common/precision.hpp"
-#include "ops/cumulative.hpp"
 #include "ops/elementwise/arithmetic.hpp"
 #include "ops/elementwise/functions.hpp"
 #include "ops/index/axis_slices.hpp"
+#include "ops/reduce/cumulative.hpp"
 #include "ops/reduce/reduction.hpp"
 #include "ops/reduce/slice_scale.hpp"
 #include "tensor/check.hpp"

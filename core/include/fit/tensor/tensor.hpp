@@ -13,9 +13,9 @@
 #include "fit/base/error.hpp"
 #include "fit/base/shape.hpp"
 #include "fit/detail/tensor_impl.hpp"
-#include "fit/scalar.hpp"
-#include "fit/span.hpp"
 #include "fit/tensor/index.hpp"
+#include "fit/tensor/scalar.hpp"
+#include "fit/tensor/span.hpp"
 
 // x[0, 1] is x[1], by C++'s comma: the elements are x[{0, 1}]. g++ warns of a comma there from C++20 on, and here
 // always.

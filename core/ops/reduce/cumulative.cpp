@@ -1,5 +1,5 @@
 // cummax, cummin and logcumsumexp. cumsum is in reduce.cpp, cumprod in product.cpp.
-#include "ops/cumulative.hpp"
+#include "ops/reduce/cumulative.hpp"
 
 #include <cmath>
 
