@@ -1,4 +1,5 @@
 #include <cmath>
+#include <regex>
 #include <type_traits>
 
 #include "fit/backward/gradcheck.hpp"
@@ -34,7 +35,42 @@ struct TakenAsOptimizer : std::false_type {};
 template <class O>
 struct TakenAsOptimizer<O, std::void_t<decltype(optim::StepLR(std::declval<O&>(), 3))>> : std::true_type {};
 
+// The names of the options of a struct, in the text of a header.
+std::vector<std::string> options_of(const std::string& type, const std::string& header) {
+  const std::string text = get(FIT_GOLDEN_DIR "/../../nn/include/fit/nn/" + header);
+  const std::size_t begin = text.find("struct " + type + " "), end = text.find("\n};", begin);
+  REQUIRE(end != std::string::npos);
+  const std::string body = text.substr(begin, end - begin);
+  const std::regex option("FIT_OPTION\\(.*, (\\w+)\\)");
+  std::vector<std::string> names;
+  for (std::sregex_iterator i(body.begin(), body.end(), option), none; i != none; ++i) names.push_back((*i)[1]);
+  return names;
+}
+
 }  // namespace
+
+TEST_CASE("every option of a model is saved with its weights, except what changes no result", "[silent]") {
+  const Directory folder;
+  const auto check = [&](const nn::Layer& model, const std::string& type, const std::string& header,
+                         const std::string& before) {
+    const std::string path = folder.file("model.safetensors");
+    nn::save_weights(path, model);
+    const auto saved = load_safetensors(path).metadata;
+    const std::vector<std::string> names = options_of(type, header);
+    CHECK(names.size() > 4);
+    for (const std::string& name : names) {
+      const std::string key = "options." + before + name;
+      const auto next = saved.lower_bound(key);  // or those of a struct in it: "options.rotary.base"
+      INFO(key);
+      CHECK((name == "checkpoint_blocks" || (next != saved.end() && next->first.compare(0, key.size(), key) == 0)));
+    }
+  };
+  const nn::GPT gpt(small());
+  check(gpt, "GPTOptions", "models/gpt.hpp", "");
+  check(gpt, "RotaryTableOptions", "layers/position.hpp", "rotary.");
+  const nn::BERT bert(nn::BERTOptions().vocab_size(9).num_layers(1).d_model(8).num_heads(2));
+  check(bert, "BERTOptions", "models/bert.hpp", "");
+}
 
 TEST_CASE("weights go only into a model with the options that they were saved with", "[silent]") {
   const Directory folder;
