@@ -97,10 +97,10 @@ struct Log2 : FromInput {
 
 struct Log10 : FromInput {
   static constexpr double one_over_ln_10 = 0.43429448190325182765;
-  // xsimd's loses denormal numbers: they are scaled by 2^54 first.
+  // xsimd's is exact for powers of 10, and loses denormal numbers.
   FIT_F(x) {
     const auto tiny = x < V(std::numeric_limits<typename V::value_type>::min());
-    return xsimd::log10(select(tiny, x * V(0x1p54), x)) - select(tiny, V(16.25561976485497), V(0));
+    return select(tiny, math::log(x) * V(one_over_ln_10), xsimd::log10(x));
   }
   FIT_DF(x) { return V(one_over_ln_10) * dy / x; }
   FIT_DDF(x) { return pow(x, -2) * -one_over_ln_10; }
@@ -279,20 +279,20 @@ struct Softplus : FromInput {
 
 // f = x w with w = tanh(softplus(x)) = n / (n + 2), n = e (e + 2), e = e^x
 // f' = w + x s (1 - w^2) with s = sigmoid(x), f'' = s (1 - w^2) (2 + x (1 - s - 2 w s)).
-// w = s g with g = (1 + e) (2 + e) / (n + 2), which is 1 in both tails. Beyond 29, f' has rounded to 1; n^2 must stay
-// finite.
+// w = s g with g = (1 + e) (2 + e) / (n + 2), which is 1 in both tails. Beyond 40, w and f' have rounded to 1; e^2 must
+// stay finite.
 struct Mish : FromInput {
   FIT_F(x) {
-    const V c = clamp(x, -1000, infinity), e = math::exp(xsimd::min(c, V(29)));
+    const V c = clamp(x, -1000, infinity), e = math::exp(xsimd::min(c, V(40)));
     return math::Sigmoid<V>(c).times(c * ((V(1) + e) * (V(2) + e) / (e * (e + V(2)) + V(2))));
   }
   FIT_DF(x) {
-    const V c = clamp(x, -1000, 29), e = math::exp(c), n = e * (e + V(2)), w = n / (n + V(2));
+    const V c = clamp(x, -1000, 40), e = math::exp(c), n = e * (e + V(2)), w = n / (n + V(2));
     const V g = (V(1) + e) * (V(2) + e) / (n + V(2));
     return dy * math::Sigmoid<V>(c).times(g + c * (V(2) / (n + V(2))) * (V(1) + w));
   }
   FIT_DDF(x) {
-    const Tensor c = clamp(x, -1000, 29), e = exp(c), n = e * (e + 2), w = n / (n + 2), s = sigmoid(c);
+    const Tensor c = clamp(x, -1000, 40), e = exp(c), n = e * (e + 2), w = n / (n + 2), s = sigmoid(c);
     return s * (2 / (n + 2)) * (1 + w) * (2 + c * (sigmoid(-c) - w * s * 2));
   }
 };

@@ -35,7 +35,7 @@ wide = torch.cat([ends, torch.randn(20) * 4])
 for name, f in {
     "selu": F.selu, "mish": F.mish, "softsign": F.softsign, "hardtanh": F.hardtanh, "hardsigmoid": F.hardsigmoid,
     "hardswish": F.hardswish, "relu6": F.relu6, "sinh": torch.sinh, "cosh": torch.cosh, "asinh": torch.asinh,
-    "celu": lambda x: F.celu(x, 0.7), "softplus": lambda x: F.softplus(x, 1.7, 1000),
+    "celu": lambda x: F.celu(x, 0.5), "softplus": lambda x: F.softplus(x, 1.7, 1000),
 }.items():
     case(name, f, wide)
 case("log10", torch.log10, torch.rand(20) * 5 + 0.01)

@@ -137,7 +137,10 @@ Tensor celu(const Tensor& x, double alpha) {
 }
 Tensor softplus(const Tensor& x, double beta) {
   if (!(beta > 0 && std::isfinite(beta))) check::fail("softplus", "beta is ", beta, ": it must be positive and finite");
-  return beta == 1 ? apply(Function::softplus, x) : apply(Function::softplus, x * beta) / beta;
+  if (beta == 1) return apply(Function::softplus, x);
+  check::defined("softplus", "x", x);
+  return with_precision(Precision::float32, {x},
+                        [&](const Tensor& x) { return apply(Function::softplus, as_floating(x) * beta) / beta; });
 }
 Tensor prelu(const Tensor& x, const Tensor& weight) {
   check::floating("prelu", "x", x);
