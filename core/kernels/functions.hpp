@@ -176,21 +176,24 @@ struct Atan : FromInput {
   }
 };
 
-// dy times an infinite slope: 0 for dy = 0; NaN stays.
+// dy f(x) for f = sinh or cosh: for large |x|, f(x) = ±e^|x| / 2 may be infinite where the product is not. 0 for dy =
+// 0; NaN stays.
 template <class V>
-V times_slope(const V& dy, const V& slope, const V& x) {
-  return select(dy == V(0) && x <= V(infinity), V(0), dy * slope);
+V times_hyperbolic(const V& dy, const V& f, const V& x) {
+  const V a = xsimd::abs(x), large = math::times_exp(V(0.5) * dy, a, math::exp_normal(a));
+  const V dx = select(a > V(80), select(f < V(0), -large, large), dy * f);
+  return select(dy == V(0) && a <= V(infinity), V(0), dx);
 }
 
 struct Sinh : FromInput {
   FIT_F(x) { return xsimd::sinh(x); }
-  FIT_DF(x) { return times_slope(dy, xsimd::cosh(x), x); }
+  FIT_DF(x) { return times_hyperbolic(dy, xsimd::cosh(x), x); }
   FIT_DDF(x) { return sinh(x); }
 };
 
 struct Cosh : FromInput {
   FIT_F(x) { return xsimd::cosh(x); }
-  FIT_DF(x) { return times_slope(dy, xsimd::sinh(x), x); }
+  FIT_DF(x) { return times_hyperbolic(dy, xsimd::sinh(x), x); }
   FIT_DDF(x) { return cosh(x); }
 };
 
@@ -277,19 +280,33 @@ struct Softplus : FromInput {
   FIT_DDF(x) { return sigmoid_slope(x); }
 };
 
-// f = x w with w = tanh(softplus(x)) = n / (n + 2), n = e (e + 2), e = e^x
-// f' = w + x s (1 - w^2) with s = sigmoid(x), f'' = s (1 - w^2) (2 + x (1 - s - 2 w s)).
-// w = s g with g = (1 + e) (2 + e) / (n + 2), which is 1 in both tails. Beyond 40, w and f' have rounded to 1; e^2 must
-// stay finite.
+// tanh(softplus(x)) = e n / (n e + d), from t = e^-|x|: e = t, n = t + 2, d = 2 for x < 0, and e = 1, n = 1 + 2 t,
+// d = 2 t^2 else. Nothing cancels or overflows.
+template <class V>
+struct TanhSoftplus {
+  explicit TanhSoftplus(const V& x)
+      : s(x),
+        n(select(s.negative, s.power + V(2), V(1) + V(2) * s.power)),
+        d(select(s.negative, V(2), V(2) * s.power * s.power)),
+        r(V(1) / (select(s.negative, s.power, V(1)) * n + d)) {}
+  V times_e(const V& m) const { return select(s.negative, math::times_exp(m, s.a, s.power), m); }  // m e
+
+  math::Sigmoid<V> s;
+  V n, d, r;  // r: 1 / (n e + d)
+};
+
+// f = x w with w = tanh(softplus(x)), f' = w + x s (1 - w) (1 + w), f'' = s (1 - w^2) (2 + x (1 - s - 2 w s)), with
+// s = sigmoid(x). 1 - w = r d, and s = e / (1 + t).
 struct Mish : FromInput {
   FIT_F(x) {
-    const V c = clamp(x, -1000, infinity), e = math::exp(xsimd::min(c, V(40)));
-    return math::Sigmoid<V>(c).times(c * ((V(1) + e) * (V(2) + e) / (e * (e + V(2)) + V(2))));
+    const V c = clamp(x, -1000, infinity);
+    const TanhSoftplus<V> w(c);
+    return w.times_e(c * (w.n * w.r));
   }
   FIT_DF(x) {
-    const V c = clamp(x, -1000, 40), e = math::exp(c), n = e * (e + V(2)), w = n / (n + V(2));
-    const V g = (V(1) + e) * (V(2) + e) / (n + V(2));
-    return dy * math::Sigmoid<V>(c).times(g + c * (V(2) / (n + V(2))) * (V(1) + w));
+    const V c = clamp(x, -1000, 1000);
+    const TanhSoftplus<V> w(c);
+    return dy * w.times_e(w.r * (w.n + c * (w.d * w.s.r) * (V(2) - w.d * w.r)));
   }
   FIT_DDF(x) {
     const Tensor c = clamp(x, -1000, 40), e = exp(c), n = e * (e + 2), w = n / (n + 2), s = sigmoid(c);
