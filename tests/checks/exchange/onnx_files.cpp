@@ -85,7 +85,7 @@ void ops() {
   op("hard",
      [](const Tensor& x) { return hardtanh(x) + 2 * hardsigmoid(4 * x) + 4 * hardswish(3 * x) + 8 * relu6(5 * x); });
   op(
-      "cumsum_exclusive", [](const Tensor& x) { return cumsum(x, 0, CumulativeOptions().reverse().exclusive()); }, 1);
+      "cumsum_exclusive", [](const Tensor& x) { return cumsum(x, 0, CumulativeOptions().reverse().exclusive()); }, 0);
   op("gelu", [](const Tensor& x) { return gelu(x) + gelu(x, Gelu::tanh) * 2 + erf(x); });
   op("steps",
      [](const Tensor& x) { return floor(x) + 2 * ceil(x) + 4 * round(x) + 8 * trunc(x) + 16 * sign(x) + abs(neg(x)); });

@@ -133,6 +133,7 @@ class Coordinates {
   template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
   Coordinates(const std::vector<T>& values) : values_(values.begin(), values.end()) {}
   Coordinates(const Tensor& values);
+  /// The numbers.
   const std::vector<double>& values() const { return values_; }
 
  private:
@@ -142,9 +143,9 @@ class Coordinates {
 /// A curve through (x[i], y[i]): Curve{"loss", x, y}, or Curve{"loss", y} with x = 0, 1, …. A value that is not finite
 /// interrupts it.
 struct Curve {
-  Curve(std::string label = "", const Coordinates& y = {}) : label(std::move(label)), y(y.values()) {}
-  Curve(std::string label, const Coordinates& x, const Coordinates& y)
-      : label(std::move(label)), x(x.values()), y(y.values()) {}
+  Curve(std::string name = "", const Coordinates& values = {}) : label(std::move(name)), y(values.values()) {}
+  Curve(std::string name, const Coordinates& across, const Coordinates& up)
+      : label(std::move(name)), x(across.values()), y(up.values()) {}
   std::string label;
   std::vector<double> x, y;
 };
