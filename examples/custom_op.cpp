@@ -10,9 +10,9 @@ using namespace fit;
 namespace {
 
 // x / (1 + |x|) elementwise: [...] -> [...] (Bergstra et al. 2009).
-Tensor softsign(const Tensor& x) {
+Tensor squash(const Tensor& x) {
   if (!is_floating(x.dtype()))
-    throw Error(std::string("[softsign] x is ") + name_of(x.dtype()) + ": it must be float32 or float64");
+    throw Error(std::string("[squash] x is ") + name_of(x.dtype()) + ": it must be float32 or float64");
   Tensor y = Tensor::empty(x.shape(), x.dtype());
   const auto compute = [&](const auto* in, auto* out) {
     for (std::int64_t i = 0; i < x.numel(); ++i) out[i] = in[i] / (1 + std::abs(in[i]));
@@ -22,12 +22,12 @@ Tensor softsign(const Tensor& x) {
   else
     compute(x.data<double>().data(), y.fresh<double>());
   // dx = dy (1 - |y|)^2. The adjoint consists of operations, so it has a derivative, too. Only y must be kept.
-  return record("softsign", {x}, y, keep::output, [](Backward& b) { b.give(0, b.dy() * pow(1 - abs(b.y()), 2)); });
+  return record("squash", {x}, y, keep::output, [](Backward& b) { b.give(0, b.dy() * pow(1 - abs(b.y()), 2)); });
 }
 
 // The same with an error in the adjoint.
-Tensor wrong_softsign(const Tensor& x) {
-  return record("wrong_softsign", {x}, softsign(x.detach()), keep::output,
+Tensor wrong_squash(const Tensor& x) {
+  return record("wrong_squash", {x}, squash(x.detach()), keep::output,
                 [](Backward& b) { b.give(0, b.dy() * (1 - abs(b.y()))); });
 }
 
@@ -35,9 +35,9 @@ Tensor wrong_softsign(const Tensor& x) {
 
 int main(int argc, char** argv) {
   return example::run(argc, argv, "An operation of one's own, with its gradient.", [](example::Example& e) {
-    e.section("softsign(x) = x / (1 + |x|)");
+    e.section("squash(x) = x / (1 + |x|)");
     const Tensor x = tensor({-3.0, -1.0, 0.5, 1.0}).requires_grad_();
-    const Tensor y = softsign(x);
+    const Tensor y = squash(x);
     sum(y).backward();
     std::cout << "x  " << x << "\ny  " << y << "\ndx " << x.grad() << '\n';
     e.claim("its values are right", allclose(y, tensor({-0.75, -0.5, 1.0 / 3, 0.5})));
@@ -45,21 +45,21 @@ int main(int argc, char** argv) {
 
     const Tensor points = randn({3, 5}, float64);
     const GradReport report =
-        check_gradients([](const auto& in) { return softsign(in[0]); }, {points}, GradCheckOptions().order(2));
+        check_gradients([](const auto& in) { return squash(in[0]); }, {points}, GradCheckOptions().order(2));
     std::cout << report << '\n';
     e.claim("first and second derivatives agree with central differences", report.ok);
     e.claim("a slip in the adjoint is found",
-            !check_gradients([](const auto& in) { return wrong_softsign(in[0]); }, {points}).ok);
+            !check_gradients([](const auto& in) { return wrong_squash(in[0]); }, {points}).ok);
 
     e.section("It trains like any other");
     Tensor w = zeros({1}).requires_grad_();
     for (int step = 0; step < 200; ++step) {
       w.zero_grad();
-      pow(softsign(w) - 0.5, 2).backward(ones({1}));
+      pow(squash(w) - 0.5, 2).backward(ones({1}));
       const NoGrad no_grad;
       w.sub_(w.grad());
     }
-    std::cout << "softsign(w) = 0.5 at w = " << w.item() << '\n';
+    std::cout << "squash(w) = 0.5 at w = " << w.item() << '\n';
     e.claim("gradient descent finds w = 1", std::abs(w.item() - 1) < 1e-3);
   });
 }

@@ -136,8 +136,13 @@ struct Operands {
     if (batch(q) != batch(k) || batch(q) != batch(v)) fail("all must have one batch size");
     if (q.features != k.features) fail("q and k must have equally many features");
     if (length(k) != length(v)) fail("k and v must have equally many keys");
-    if (k.heads != v.heads) fail("k and v must have equally many heads");
-    if (q.heads != k.heads && (k.heads == 0 || q.heads % k.heads != 0)) fail("the heads of k must divide those of q");
+    const char* const swapped =
+        first && rank == 4 && q.heads != k.heads && length(q) == length(k)
+            ? "; q and k agree in their third axis: if they are (B, S, H, D), transpose(x, 1, 2) them first"
+            : "";
+    if (k.heads != v.heads) fail("k and v must have equally many heads", swapped);
+    if (q.heads != k.heads && (k.heads == 0 || q.heads % k.heads != 0))
+      fail("the heads of k must divide those of q", swapped);
   }
 };
 

@@ -32,12 +32,50 @@ Tensor four_axes(const char* op, const char* name, const Tensor& x, const Shape&
   for (int axis = 0; axis < 3 && fits; ++axis) fits = four[axis] == 1 || four[axis] == scores[axis];
   if (!fits)
     check::fail(op, "the ", name, " is ", x.shape(), ", the scores (B, H, Sq, Sk) are ", scores, ": the ", name,
-                " must be (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk)");
+                " must be (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk)",
+                four[3] == scores[1] && scores[1] > 1
+                    ? "; the number of keys is H: if q, k and v are (B, S, H, D), transpose(x, 1, 2) them first"
+                    : "");
   return x.rank() == 4 ? x : reshape(x, four);
 }
 
+namespace {
+
+// Throws Error for a mask (Sq, Sk) with Sq = Sk = B that reads like one of padding, (B, S): each row is 1 up to some
+// key and 0 behind (or the reverse), and a later row has an earlier end. As a mask (Sq, Sk), a later query would then
+// attend to fewer keys than one before it.
+void refuse_padding(const char* op, const Tensor& mask, const Shape& scores) {
+  const std::int64_t n = scores[2];
+  if (mask.rank() != 2 || mask.size(0) != n || n < 2 || scores[0] != n || scores[3] != n) return;
+  const bool* const x = mask.data<bool>().data();
+  for (const bool first : {true, false}) {  // the value that the row begins with
+    bool falls = false;
+    std::int64_t before = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const bool* const row = x + i * n;
+      const std::int64_t end = std::find(row, row + n, !first) - row;
+      if (std::find(row + end, row + n, first) != row + n) {
+        falls = false;
+        break;
+      }
+      falls |= end < before;
+      before = end;
+    }
+    if (falls)
+      check::fail(
+          op, "the mask is ", mask.shape(), " and the scores (B, H, Sq, Sk) are ", scores,
+          ": two axes are (Sq, Sk), but its rows look like padding, (B, S); give padding as unsqueeze(mask, 1), "
+          "as create_padding_mask() makes it, and a mask of queries and keys as unsqueeze(mask, 0)");
+  }
+}
+
+}  // namespace
+
 Tensor boolean_mask(const char* op, const Tensor& mask, const Shape& scores) {
-  if (mask.dtype() == boolean) return four_axes(op, "mask", mask, scores);
+  if (mask.dtype() == boolean) {
+    refuse_padding(op, mask, scores);
+    return four_axes(op, "mask", mask, scores);
+  }
   if (mask.requires_grad())
     check::fail(op, "the mask of shape ", mask.shape(),
                 " wants a gradient: 1 and 0 are constants; what is to be learned is a bias");
@@ -53,6 +91,7 @@ Tensor boolean_mask(const char* op, const Tensor& mask, const Shape& scores) {
       to[i] = from[i] == T{1};
     }
   });
+  refuse_padding(op, out, scores);
   return four_axes(op, "mask", out, scores);
 }
 

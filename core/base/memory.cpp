@@ -217,6 +217,7 @@ void* fresh(void* block, std::size_t capacity) {
 
 // Frees a block that the thread's cache does not keep: it is large, another thread allocated it, or the cache is full.
 [[gnu::noinline]] void release_outside(void* block, SizeClass size) noexcept {
+  FIT_UNPOISON(block, size.capacity);
   if (size.large()) return release_large(block, size.capacity, cache_limit.load(std::memory_order_relaxed));
   Cache* const cache = current ? current : make_cache();
   if (!cache) return std::free(block);
@@ -250,7 +251,7 @@ void release(void* block, SizeClass size) noexcept {
   bin.taken.add(-1);
   cache->cached_bytes.add(static_cast<std::int64_t>(size.capacity));
   bin.free.push(block);
-  poison(block, size.capacity);
+  poison(block, size.capacity);  // also what was poisoned behind its elements
 }
 
 }  // namespace detail

@@ -106,11 +106,11 @@ Tensor int8_linear(const kernels::Function* f, const Tensor& x, const Int8Matrix
   const kernels::Int8Weights weights = weights_of(w, scales);
   detail::count_product(rows, n, k);
   detail::FunctionOfProduct of_y(f, t == float32, detail::wants_record({read, bias}), y);
+  const Tensor input = t == bfloat16 ? rounded(read) : x;
   if (t == bfloat16)
-    kernels::gemm_int8_parallel(rows, n, k, rounded(read).data<BFloat16>().data(), k, weights, y.fresh<BFloat16>(), n,
-                                pb);
+    kernels::gemm_int8_parallel(rows, n, k, input.data<BFloat16>().data(), k, weights, y.fresh<BFloat16>(), n, pb);
   else
-    kernels::gemm_int8_parallel(rows, n, k, x.data<float>().data(), k, weights, y.fresh<float>(), n, pb,
+    kernels::gemm_int8_parallel(rows, n, k, input.data<float>().data(), k, weights, y.fresh<float>(), n, pb,
                                 of_y.tiles<float>(y.fresh<float>(), n));
   // dx = dy W, db = the sum of dy over its rows
   return of_y(record(op, {read, bias}, std::move(y), keep::saved(w.values(), w.scale()), [](Backward& g) {

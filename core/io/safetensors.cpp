@@ -255,6 +255,13 @@ std::vector<io::Stored> io::open_tensors(const std::string& path) {
   return kind_of(file) == FileKind::zip ? open_npz(path) : open_safetensors(path, Large::read);
 }
 
+std::map<std::string, std::string> io::metadata_of(const std::string& path) {
+  std::map<std::string, std::string> strings;
+  InputFile file(op, path);
+  if (kind_of(file) == FileKind::safetensors) open_one(path, Large::read, &strings);
+  return strings;
+}
+
 SafeTensors load_safetensors(const std::string& path, Bfloat16As bf16) {
   SafeTensors all;
   for (const io::Stored& x : open_safetensors(path, Large::mapped, &all.metadata)) {

@@ -30,6 +30,9 @@ std::vector<Stored> open_npz(const std::string& path);
 /// failing disk and booleans other than 0 and 1 are reported later, by read().
 std::vector<Stored> open_tensors(const std::string& path);
 
+/// The strings of a .safetensors file; none for a file of another kind.
+std::map<std::string, std::string> metadata_of(const std::string& path);
+
 /// save_safetensors() that calls `check`, if there is one, before the new file replaces the old one. `check` is given
 /// the path of the complete temporary file. If it throws, the old file stays.
 void write_safetensors(const std::string& path, const StateDict& tensors,

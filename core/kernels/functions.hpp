@@ -103,6 +103,17 @@ struct Log2 : FromInput {
   FIT_DDF(x) { return pow(x, -2) * -one_over_ln_2; }
 };
 
+struct Log10 : FromInput {
+  static constexpr double one_over_ln_10 = 0.43429448190325182765;
+  // xsimd's is exact for powers of 10, and loses denormal numbers.
+  FIT_F(x) {
+    const auto tiny = x < V(std::numeric_limits<typename V::value_type>::min());
+    return select(tiny, math::log(x) * V(one_over_ln_10), xsimd::log10(x));
+  }
+  FIT_DF(x) { return V(one_over_ln_10) * dy / x; }
+  FIT_DDF(x) { return pow(x, -2) * -one_over_ln_10; }
+};
+
 struct Expm1 : FromInput {
   FIT_F(x) { return math::expm1(x); }
   // 0 for dy = 0, even if e^x is infinite; NaN stays.
@@ -176,6 +187,63 @@ struct Atan : FromInput {
   }
 };
 
+// dy f(x) for f = sinh or cosh: for large |x|, f(x) = ±e^|x| / 2 may be infinite where the product is not. 0 for dy =
+// 0; NaN stays.
+template <class V>
+V times_hyperbolic(const V& dy, const V& f, const V& x) {
+  const V a = xsimd::abs(x), large = math::times_exp(V(0.5) * dy, a, math::exp_normal(a));
+  const V dx = select(a > V(80), select(f < V(0), -large, large), dy * f);
+  return select(dy == V(0) && a <= V(infinity), V(0), dx);
+}
+
+struct Sinh : FromInput {
+  FIT_F(x) { return xsimd::sinh(x); }
+  FIT_DF(x) { return times_hyperbolic(dy, xsimd::cosh(x), x); }
+  FIT_DDF(x) { return sinh(x); }
+};
+
+struct Cosh : FromInput {
+  FIT_F(x) { return xsimd::cosh(x); }
+  FIT_DF(x) { return times_hyperbolic(dy, xsimd::sinh(x), x); }
+  FIT_DDF(x) { return cosh(x); }
+};
+
+// f' = 1 / sqrt(1 + x^2); |r| / sqrt(1 + r^2) with r = 1 / x for large |x|, where x^2 may be infinite
+struct Asinh : FromInput {
+  FIT_F(x) { return xsimd::asinh(x); }
+  FIT_DF(x) {
+    const auto far = xsimd::abs(x) > V(1);
+    const V c = select(far, V(1) / x, x);
+    return dy * (select(far, xsimd::abs(c), V(1)) / xsimd::sqrt(V(1) + c * c));
+  }
+  FIT_DDF(x) {
+    const Tensor c = masked_fill(x, isinf(x), 0);
+    return -(c * pow(1 + c * c, -1.5));
+  }
+};
+
+// f' = 1 / sqrt(x^2 - 1), in factors that are exact near 1
+struct Acosh : FromInput {
+  // ln(x + sqrt(x^2 - 1)), by t = x - 1 near 1, and without the square of a large x
+  FIT_F(x) {
+    const V t = x - V(1);
+    const V near_one = xsimd::log1p(t + xsimd::sqrt(t) * xsimd::sqrt(t + V(2)));
+    return select(x > V(1e9), math::log(x) + V(0.69314718055994530942), near_one);
+  }
+  FIT_DF(x) { return dy / (xsimd::sqrt(x - V(1)) * xsimd::sqrt(x + V(1))); }
+  FIT_DDF(x) { return -(x * pow((x - 1) * (x + 1), -1.5)); }
+};
+
+// f' = 1 / (1 - x^2), in factors that are exact near -1 and 1; NaN beyond, as f
+struct Atanh : FromInput {
+  FIT_F(x) { return xsimd::atanh(x); }
+  FIT_DF(x) {
+    const V nan(std::numeric_limits<float>::quiet_NaN());
+    return select(xsimd::abs(x) > V(1), nan, dy / ((V(1) - x) * (V(1) + x)));
+  }
+  FIT_DDF(x) { return x * 2 * pow((1 - x) * (1 + x), -2); }
+};
+
 struct Tanh : FromInput {
   FIT_F(x) { return xsimd::tanh(x); }
   FIT_DF(x) { return math::times_tanh_slope(dy, x); }
@@ -225,6 +293,81 @@ struct Softplus : FromInput {
   FIT_F(x) { return clamp(x, 0, infinity) + xsimd::log1p(math::exp(-xsimd::abs(x))); }
   FIT_DF(x) { return dy * math::sigmoid(x); }
   FIT_DDF(x) { return sigmoid_slope(x); }
+};
+
+// tanh(softplus(x)) = e n / (n e + d), from t = e^-|x|: e = t, n = t + 2, d = 2 for x < 0, and e = 1, n = 1 + 2 t,
+// d = 2 t^2 else. Nothing cancels or overflows.
+template <class V>
+struct TanhSoftplus {
+  explicit TanhSoftplus(const V& x)
+      : s(x),
+        n(select(s.negative, s.power + V(2), V(1) + V(2) * s.power)),
+        d(select(s.negative, V(2), V(2) * s.power * s.power)),
+        r(V(1) / (select(s.negative, s.power, V(1)) * n + d)) {}
+  V times_e(const V& m) const { return select(s.negative, math::times_exp(m, s.a, s.power), m); }  // m e
+
+  math::Sigmoid<V> s;
+  V n, d, r;  // r: 1 / (n e + d)
+};
+
+// f = x w with w = tanh(softplus(x)), f' = w + x s (1 - w) (1 + w), f'' = s (1 - w^2) (2 + x (1 - s - 2 w s)), with
+// s = sigmoid(x). 1 - w = r d, and s = e / (1 + t).
+struct Mish : FromInput {
+  FIT_F(x) {
+    const V c = clamp(x, -1000, infinity);
+    const TanhSoftplus<V> w(c);
+    return w.times_e(c * (w.n * w.r));
+  }
+  FIT_DF(x) {
+    const V c = clamp(x, -1000, 1000);
+    const TanhSoftplus<V> w(c);
+    return dy * w.times_e(w.r * (w.n + c * (w.d * w.s.r) * (V(2) - w.d * w.r)));
+  }
+  FIT_DDF(x) {
+    const Tensor c = clamp(x, -1000, 40), e = exp(c), n = e * (e + 2), w = n / (n + 2), s = sigmoid(c);
+    return s * (2 / (n + 2)) * (1 + w) * (2 + c * (sigmoid(-c) - w * s * 2));
+  }
+};
+
+// f = x / (1 + |x|), f' = 1 / (1 + |x|)^2
+struct Softsign : FromInput {
+  static constexpr double far = 1e30;
+  FIT_F(x) {
+    const V c = clamp(x, -far, far);
+    return c / (V(1) + xsimd::abs(c));
+  }
+  FIT_DF(x) {
+    const V a = V(1) + xsimd::abs(x);
+    return dy / a / a;
+  }
+  FIT_DDF(x) { return sign(x) * pow(abs(x) + 1, -3) * -2; }
+};
+
+// The derivative is 0 at the ends, as PyTorch's: clamp()'s is 1 there.
+struct Hardtanh : FromInput, PiecewiseLinear {
+  FIT_F(x) { return clamp(x, -1, 1); }
+  FIT_DF(x) { return select(xsimd::abs(x) < V(1), dy, V(0)); }
+};
+
+struct Relu6 : FromInput, PiecewiseLinear {
+  FIT_F(x) { return clamp(x, 0, 6); }
+  FIT_DF(x) { return select(x > V(0) && x < V(6), dy, V(0)); }
+};
+
+// f = relu6(x + 3) / 6
+struct Hardsigmoid : FromInput, PiecewiseLinear {
+  FIT_F(x) { return clamp(x + V(3), 0, 6) / V(6); }
+  FIT_DF(x) { return select(xsimd::abs(x) < V(3), dy / V(6), V(0)); }
+};
+
+// f = x relu6(x + 3) / 6; f' = x / 3 + 1 / 2 for |x| < 3
+struct Hardswish : FromInput {
+  FIT_F(x) {
+    const V c = clamp(x, -3, infinity);
+    return c * (clamp(c + V(3), 0, 6) / V(6));
+  }
+  FIT_DF(x) { return select(x <= V(-3), V(0), select(x < V(3), dy * ((x + V(1.5)) / V(3)), dy)); }
+  FIT_DDF(x) { return where(abs(x) < 3, ones_like(x) / 3, 0); }
 };
 
 // -softplus(-x)
@@ -278,6 +421,24 @@ struct Elu : FromInput {
     return select(x > V(0), dy, dy * math::times_exp(p, c, math::exp_normal(c)));
   }
   FIT_DDF(x) { return where(x >= 0, 0, exp(clamp(x, -1000, 0)) * p); }
+};
+
+// f = p (e^(x / p) - 1) and f' = e^(x / p) for x <= 0; p: alpha
+struct Celu : FromInput {
+  FIT_F(x) { return select(x <= V(0), p * math::expm1(x / p), x); }
+  FIT_DF(x) { return select(x > V(0), dy, dy * math::exp(clamp(x, -infinity, 0) / p)); }
+  FIT_DDF(x) { return where(x >= 0, 0, exp(clamp(x, -infinity, 0) / p) / p); }
+};
+
+// scale elu(x, alpha), with the numbers of Klambauer et al. 2017
+struct Selu : FromInput {
+  static constexpr double scale = 1.0507009873554804934193349852946, alpha = 1.6732632423543772848170429916717;
+  FIT_F(x) { return select(x <= V(0), V(scale * alpha) * math::expm1(x), V(scale) * x); }
+  FIT_DF(x) {
+    const V c = clamp(x, -1000, 0);
+    return dy * select(x > V(0), V(scale), math::times_exp(V(scale * alpha), c, math::exp_normal(c)));
+  }
+  FIT_DDF(x) { return where(x >= 0, 0, exp(clamp(x, -1000, 0)) * (scale * alpha)); }
 };
 
 // f = x Phi(x), with Phi(-a) = e^(-a^2 / 2) mills(a); f' = Phi(x) + x phi(x), with the density phi = Phi'
@@ -355,6 +516,7 @@ namespace fit::kernels {
   X(log, Log)                   \
   X(log1p, Log1p)               \
   X(log2, Log2)                 \
+  X(log10, Log10)               \
   X(expm1, Expm1)               \
   X(sqrt, Sqrt)                 \
   X(rsqrt, Rsqrt)               \
@@ -364,17 +526,30 @@ namespace fit::kernels {
   X(asin, Asin)                 \
   X(acos, Acos)                 \
   X(atan, Atan)                 \
+  X(sinh, Sinh)                 \
+  X(cosh, Cosh)                 \
+  X(asinh, Asinh)               \
+  X(acosh, Acosh)               \
+  X(atanh, Atanh)               \
   X(tanh, Tanh)                 \
   X(erf, Erf)                   \
   X(sigmoid, Sigmoid)           \
   X(log_sigmoid, LogSigmoid)    \
   X(silu, Silu)                 \
-  X(softplus, Softplus)         \
-  X(relu, Relu)
+  X(mish, Mish)                 \
+  X(softsign, Softsign)         \
+  X(hardtanh, Hardtanh)         \
+  X(hardsigmoid, Hardsigmoid)   \
+  X(hardswish, Hardswish)       \
+  X(selu, Selu)                 \
+  X(relu, Relu)                 \
+  X(relu6, Relu6)
 #define FIT_OTHER_FUNCTIONS(X) \
   X(abs, Abs)                  \
   X(leaky_relu, LeakyRelu)     \
   X(elu, Elu)                  \
+  X(celu, Celu)                \
+  X(softplus, Softplus)        \
   X(gelu, Gelu)                \
   X(gelu_tanh, GeluTanh)
 #define FIT_STEP_FUNCTIONS(X) X(floor, Floor) X(ceil, Ceil) X(round, Round) X(trunc, Trunc) X(sign, Sign)

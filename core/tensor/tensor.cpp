@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/poison.hpp"
 #include "fit/base/memory.hpp"
 #include "tensor/check.hpp"
 #include "tensor/convert.hpp"
@@ -13,14 +14,23 @@ namespace detail {
 // A debugger calls it: this links it into every program.
 [[gnu::used]] static const auto shown = &fit_show;
 
+// Sanitizers see an access behind the elements: blocks do not touch.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr std::size_t guard = 64;
+#else
+constexpr std::size_t guard = 0;
+#endif
+
 Storage* new_storage(std::size_t bytes) {
   constexpr std::size_t header = 64;
   static_assert(sizeof(Storage) <= header);
-  const SizeClass size = size_class(header + bytes);
+  const SizeClass size = size_class(header + bytes + guard);
   void* block = acquire(size);
   Storage* s = new (block) Storage;
   s->size = size;
   s->data = static_cast<char*>(block) + header;
+  // The cache unpoisons the whole block when it gets it back.
+  FIT_POISON(static_cast<char*>(s->data) + bytes, size.capacity - header - bytes);
   return s;
 }
 

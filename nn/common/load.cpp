@@ -116,41 +116,71 @@ std::string line(const char* what, const std::vector<Misfit>& misfits) {
   return list.empty() ? list : joined("\n  ", what, ": ", list);
 }
 
-// Pairs unknown names with the most similar missing names of the same shape.
+// Whether `whole` is `end` behind a prefix with a dot.
+bool ends_in(const std::string& whole, const std::string& end) {
+  return whole.size() > end.size() + 1 && whole[whole.size() - end.size() - 1] == '.' &&
+         whole.compare(whole.size() - end.size(), end.size(), end) == 0;
+}
+
+// Pairs unknown names with missing names of the same shape: first those that differ by a prefix, then the most similar.
 std::string pairs(const Comparison& c) {
   constexpr std::size_t most = 8;  // a few pairs suffice if all names differ
-  std::vector<Misfit> missing = c.missing;
+  std::vector<Misfit> missing = c.missing, unknown = c.unknown;
   std::string list;
   std::size_t found = 0;
-  for (const Misfit& given : c.unknown) {
-    if (found == most) break;
+  const auto pair_off = [&](const auto& partner) {
+    std::vector<Misfit> rest;
+    for (const Misfit& given : unknown) {
+      const auto best = found == most ? missing.end() : partner(given);
+      if (best == missing.end()) {
+        rest.push_back(given);
+        continue;
+      }
+      list += joined(list.empty() ? "" : ", ", given.name, " for ", best->name);
+      missing.erase(best);
+      ++found;
+    }
+    unknown = std::move(rest);
+  };
+  pair_off([&](const Misfit& given) {
+    return std::find_if(missing.begin(), missing.end(), [&](const Misfit& m) {
+      return m.shape == given.shape && (ends_in(given.name, m.name) || ends_in(m.name, given.name));
+    });
+  });
+  pair_off([&](const Misfit& given) {
     std::vector<std::string> names;
     for (const Misfit& m : missing)
       if (m.shape == given.shape) names.push_back(m.name);
     const std::string* const near = most_similar(given.name, names);
-    if (!near) continue;
-    list += joined(list.empty() ? "" : ", ", given.name, " for ", *near);
-    missing.erase(std::find_if(missing.begin(), missing.end(), [&](const Misfit& m) { return m.name == *near; }));
-    ++found;
-  }
+    return std::find_if(missing.begin(), missing.end(), [&](const Misfit& m) { return near && m.name == *near; });
+  });
   return list.empty() ? list : "\n  perhaps: " + list;
 }
 
-// Advice if every missing name was given with the same prefix: "model.out.weight" instead of "out.weight".
+// The prefix that makes each name of `names` one of `whole`; empty if there is none.
+std::string common_prefix(const std::vector<Misfit>& names, const std::vector<Misfit>& whole) {
+  if (names.empty()) return {};
+  std::unordered_set<std::string> all;
+  for (const Misfit& w : whole) all.insert(w.name);
+  for (const Misfit& w : whole) {
+    if (!ends_in(w.name, names[0].name)) continue;
+    const std::string prefix = w.name.substr(0, w.name.size() - names[0].name.size());
+    if (std::all_of(names.begin(), names.end(), [&](const Misfit& m) { return all.count(prefix + m.name) > 0; }))
+      return prefix;
+  }
+  return {};
+}
+
+// Advice if every missing name was given with the same prefix: "model.out.weight" instead of "out.weight"; or the
+// reverse.
 std::string prefixed(const Comparison& c) {
-  if (c.missing.empty()) return {};
-  std::unordered_set<std::string> given;
-  for (const Misfit& g : c.unknown) given.insert(g.name);
-  for (const Misfit& g : c.unknown) {
-    const std::size_t dot = g.name.find('.');
-    if (dot == std::string::npos || g.name.substr(dot + 1) != c.missing[0].name) continue;
-    const std::string prefix = g.name.substr(0, dot + 1);
-    const auto behind = [&](const Misfit& m) { return given.count(prefix + m.name) > 0; };
-    if (!std::all_of(c.missing.begin(), c.missing.end(), behind)) continue;
+  if (const std::string prefix = common_prefix(c.missing, c.unknown); !prefix.empty())
     return joined("\n  every missing name was given with the prefix '", prefix,
                   "': load_from_checkpoint() loads a part of a checkpoint, and load_weights() with {nn::strip(\"",
                   prefix, "\")} removes the prefix");
-  }
+  if (const std::string prefix = common_prefix(c.unknown, c.missing); !prefix.empty())
+    return joined("\n  every name was given without the prefix '", prefix, "': load them into the sublayer '",
+                  prefix.substr(0, prefix.size() - 1), "'");
   return {};
 }
 

@@ -189,6 +189,7 @@ DataLoader::DataLoader(SharedDataset dataset, LoaderOptions options)
   if (options_.shuffle() && options_.sampler())
     check::fail("DataLoader", "shuffle and a sampler are given: the sampler alone sets the order");
   if (!options_.collate()) check::fail("DataLoader", "collate is empty: it makes a batch of the examples");
+  if (dataset_->size() == 0) check::fail("DataLoader", "the dataset has no examples: there is nothing to load");
   order_ = order_of(seed_, epoch_);
 }
 
@@ -323,10 +324,17 @@ Batch DataLoader::collated(std::int64_t index, const std::vector<Example>& examp
   const KeyedDraws draws(seed_, static_cast<std::uint64_t>(epoch_), ~static_cast<std::uint64_t>(index));
   const dist::Rows rows = rows_of(index).or_last();
   Batch batch = options_.collate()(examples);
-  if (static_cast<std::int64_t>(examples.size()) == rows.of && rows.count < rows.of)
-    for (Tensor& field : batch)
-      if (field.rank() > 0 && field.size(0) == rows.of) field = slice(field, 0, rows.first, rows.first + rows.count);
-  return batch;
+  if (static_cast<std::int64_t>(examples.size()) != rows.of || rows.count == rows.of) return batch;
+  bool divided = false;
+  for (Tensor& field : batch)
+    if (field.rank() > 0 && field.size(0) == rows.of) {
+      field = slice(field, 0, rows.first, rows.first + rows.count);
+      divided = true;
+    }
+  if (divided) return batch;
+  // No field has a row for each example, as in a pack: all ranks would compute the same.
+  const auto first = examples.begin() + rows.first;
+  return options_.collate()(std::vector<Example>(first, first + rows.count));
 }
 
 // ---- its position -------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/joined.hpp"
+#include "layer/sizes.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
@@ -34,6 +35,20 @@ ELU::ELU(double alpha) : WithOption(alpha) {}
 std::string ELU::describe() const { return joined("alpha=", option_); }
 
 LeakyReLU::LeakyReLU(double negative_slope) : WithOption(negative_slope) {}
+std::string CELU::describe() const { return joined("alpha=", option_); }
+
+std::string Softplus::describe() const { return joined("beta=", option_); }
+
+FIT_FIELDS_OF(PReLU, weight)
+
+PReLU::PReLU(std::int64_t num_parameters, double init) {
+  positive("PReLU", "num_parameters", num_parameters);
+  weight = Parameter(full({num_parameters}, init));
+}
+
+Tensor PReLU::forward(const Tensor& x) const { return prelu(x, weight.value()); }
+
+std::string PReLU::describe() const { return joined("num_parameters=", weight.original().numel()); }
 
 std::string LeakyReLU::describe() const { return joined("negative_slope=", option_); }
 

@@ -169,6 +169,7 @@ LogitAttribution logit_attribution(const GPT& model, const Tensor& ids, std::int
   result.mlps = mlps.empty() ? zeros({0}) : stack(mlps).to(float32);
   result.embedding = effect(value(run.names("*.resid_pre").front())).item();
   result.constant = last.bias.defined() ? matmul(last.bias, direction).item() : 0;
+  if (model.head.bias.original().defined()) result.constant += model.head.bias.value()[token].item();
   result.logit = run["head.out"][{0, at, token}].item();
   if (!(std::abs(result.sum() - result.logit) <= 1e-3 * (1 + std::abs(result.logit))))
     check::fail(op, "the terms sum to ", result.sum(), ", the logit is ", result.logit,

@@ -33,6 +33,8 @@ GPTOptions completed(const char* op, GPTOptions o) {
   positive(op, "d_model", o.d_model());
   positive(op, "num_kv_heads", o.num_kv_heads());
   if (o.hidden() == 0) o.hidden(4 * o.d_model());
+  if (!(o.norm_eps() >= 0)) check::fail(op, "norm_eps is ", o.norm_eps(), ": it must not be negative");
+  if (o.norm_eps() == 0) o.norm_eps(o.norm() == Norm::rms ? 1e-6 : 1e-5);
   positive(op, "hidden", o.hidden());
   if (o.head_size() == 0 && o.d_model() % o.num_heads() != 0)
     check::fail(op, "d_model is ", o.d_model(), ", num_heads is ", o.num_heads(), ": num_heads must divide d_model");
@@ -165,9 +167,10 @@ FIT_FIELDS_OF(GPTBlock, ln_1, attn, post_ln_1, ln_2, mlp, post_ln_2)
 GPTBlock::GPTBlock(const GPTOptions& o, const Tensor& rotary) : GPTBlock("GPTBlock", o, rotary) {}
 
 // Braces fix the order in which initial values are drawn.
-GPTBlock::GPTBlock(const char* op, const GPTOptions& o, const Tensor& rotary)
-    : GPTBlock{norm_at(NormPlace::before, completed(op, o)), GPTAttention(op, o, rotary), norm_at(NormPlace::before, o),
-               feed_forward(completed(op, o))} {
+GPTBlock::GPTBlock(const char* op, const GPTOptions& given, const Tensor& rotary)
+    : GPTBlock{norm_at(NormPlace::before, completed(op, given)), GPTAttention(op, given, rotary),
+               norm_at(NormPlace::before, completed(op, given)), feed_forward(completed(op, given))} {
+  const GPTOptions o = completed(op, given);
   post_ln_1 = norm_at(NormPlace::after, o);
   post_ln_2 = norm_at(NormPlace::after, o);
 }
@@ -243,7 +246,7 @@ GPT::GPT(const GPTOptions& o, ModuleList<SequenceLayer> blocks, const init::Skip
       wte(o.vocab_size(), o.d_model()),
       dropout(o.dropout()),
       h(std::move(blocks)),
-      ln_f(norm_of(o)),
+      ln_f(norm_of(options_)),
       head(o.tie_weights() ? Linear(wte.weight) : Linear(o.d_model(), o.vocab_size(), false)) {
   if (o.positions() == Positions::learned) wpe.emplace(o.context_length(), o.d_model());
   if (o.positions() == Positions::sinusoidal) sinusoids_ = sinusoidal_positions(o.context_length(), o.d_model());

@@ -30,12 +30,21 @@ Names pow(const Row& r) {
 
 // Functions of ONNX with one operand.
 const char* simple_function(const std::string& op) {
-  static const std::unordered_map<std::string, const char*> all{
-      {"abs", "Abs"},        {"acos", "Acos"},         {"asin", "Asin"},   {"atan", "Atan"},       {"ceil", "Ceil"},
-      {"cos", "Cos"},        {"erf", "Erf"},           {"exp", "Exp"},     {"floor", "Floor"},     {"log", "Log"},
-      {"neg", "Neg"},        {"relu", "Relu"},         {"round", "Round"}, {"sigmoid", "Sigmoid"}, {"sign", "Sign"},
-      {"sin", "Sin"},        {"softplus", "Softplus"}, {"sqrt", "Sqrt"},   {"tan", "Tan"},         {"tanh", "Tanh"},
-      {"clone", "Identity"}, {"identity", "Identity"}};
+  static const std::unordered_map<std::string, const char*> all{{"abs", "Abs"},           {"acos", "Acos"},
+                                                                {"acosh", "Acosh"},       {"asin", "Asin"},
+                                                                {"asinh", "Asinh"},       {"atan", "Atan"},
+                                                                {"atanh", "Atanh"},       {"ceil", "Ceil"},
+                                                                {"cos", "Cos"},           {"cosh", "Cosh"},
+                                                                {"erf", "Erf"},           {"exp", "Exp"},
+                                                                {"floor", "Floor"},       {"hardswish", "HardSwish"},
+                                                                {"log", "Log"},           {"neg", "Neg"},
+                                                                {"relu", "Relu"},         {"round", "Round"},
+                                                                {"selu", "Selu"},         {"sigmoid", "Sigmoid"},
+                                                                {"sign", "Sign"},         {"sin", "Sin"},
+                                                                {"sinh", "Sinh"},         {"softplus", "Softplus"},
+                                                                {"softsign", "Softsign"}, {"sqrt", "Sqrt"},
+                                                                {"tan", "Tan"},           {"tanh", "Tanh"},
+                                                                {"clone", "Identity"},    {"identity", "Identity"}};
   const auto found = all.find(op);
   return found == all.end() ? nullptr : found->second;
 }
@@ -46,10 +55,15 @@ Name with_number(const Row& r, const char* op, const Name& x, double number) {
 }
 Names log1p(const Row& r) { return {r.g.node("Log", {with_number(r, "Add", r.operand(0), 1)})}; }
 Names log2(const Row& r) { return {with_number(r, "Div", r.g.node("Log", {r.operand(0)}), std::log(2.))}; }
+Names log10(const Row& r) { return {with_number(r, "Div", r.g.node("Log", {r.operand(0)}), std::log(10.))}; }
 Names expm1(const Row& r) { return {with_number(r, "Sub", r.g.node("Exp", {r.operand(0)}), 1)}; }
 Names rsqrt(const Row& r) { return {r.g.node("Reciprocal", {r.g.node("Sqrt", {r.operand(0)})})}; }
 Names log_sigmoid(const Row& r) { return {r.g.node("Neg", {r.g.node("Softplus", {r.g.node("Neg", {r.operand(0)})})})}; }
 Names silu(const Row& r) { return {r.g.node("Mul", {r.operand(0), r.g.node("Sigmoid", {r.operand(0)})})}; }
+Names mish(const Row& r) {
+  const Name x = r.operand(0);
+  return {r.g.node("Mul", {x, r.g.node("Tanh", {r.g.node("Softplus", {x})})})};
+}
 Names trunc(const Row& r) {
   const Name x = r.operand(0);
   return {r.g.node("Mul", {r.g.node("Sign", {x}), r.g.node("Floor", {r.g.node("Abs", {x})})})};
@@ -73,10 +87,17 @@ Names with_alpha(const Row& r, const char* op) {
 }
 Names leaky_relu(const Row& r) { return with_alpha(r, "LeakyRelu"); }
 Names elu(const Row& r) { return with_alpha(r, "Elu"); }
-Names clamp(const Row& r) {
-  const DType t = r.y().dtype();
-  return {r.g.node("Clip", {r.operand(0), r.g.number(r.real("low"), t), r.g.number(r.real("high"), t)})};
+Names celu(const Row& r) { return with_alpha(r, "Celu"); }
+Names hardsigmoid(const Row& r) {
+  return {r.g.node("HardSigmoid", {r.operand(0)}, {}, {{"alpha", 1.F / 6}, {"beta", 0.5F}})};
 }
+Names clip(const Row& r, double low, double high) {
+  const DType t = r.y().dtype();
+  return {r.g.node("Clip", {r.operand(0), r.g.number(low, t), r.g.number(high, t)})};
+}
+Names clamp(const Row& r) { return clip(r, r.real("low"), r.real("high")); }
+Names hardtanh(const Row& r) { return clip(r, -1, 1); }
+Names relu6(const Row& r) { return clip(r, 0, 6); }
 Names where(const Row& r) {
   const DType t = r.y().dtype();
   const Name condition = r.input(0);
@@ -292,15 +313,21 @@ Write find_row(const std::string& op) {
                                                            {"pow", pow},
                                                            {"log1p", log1p},
                                                            {"log2", log2},
+                                                           {"log10", log10},
                                                            {"expm1", expm1},
                                                            {"rsqrt", rsqrt},
                                                            {"log_sigmoid", log_sigmoid},
                                                            {"silu", silu},
+                                                           {"mish", mish},
                                                            {"trunc", trunc},
                                                            {"gelu", gelu},
                                                            {"gelu_tanh", gelu_tanh},
                                                            {"leaky_relu", leaky_relu},
                                                            {"elu", elu},
+                                                           {"celu", celu},
+                                                           {"hardsigmoid", hardsigmoid},
+                                                           {"hardtanh", hardtanh},
+                                                           {"relu6", relu6},
                                                            {"clamp", clamp},
                                                            {"where", where},
                                                            {"masked_fill", masked_fill},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <map>
 
 #include "common/load.hpp"
 #include "fit/ops/ops.hpp"
@@ -21,7 +22,8 @@ Schedule::Schedule(const char* op, Optimizer& optimizer, List inner)
   }
 }
 
-void Schedule::start(std::function<double(const At&)> formula) {
+void Schedule::start(std::function<double(const At&)> formula, Numbers numbers) {
+  numbers_ = std::move(numbers);
   formula_ = std::move(formula);
   begin(next(rates_of(optimizer_)));
 }
@@ -89,6 +91,15 @@ void Schedule::step() {
 // ---- state --------------------------------------------------------------------------------------------------------
 
 StateDict Schedule::state_dict() const {
+  StateDict state = places();
+  each(*this, [&](const Schedule& s, const std::string& prefix) {
+    for (const auto& [name, value] : s.numbers_) state.emplace_back(prefix + name, full({}, value, float64));
+  });
+  return state;
+}
+
+// The rates and positions.
+StateDict Schedule::places() const {
   StateDict state{{"lr", rates_tensor(optimizer_)}};
   each(*this, [&](const Schedule& s, const std::string& prefix) {
     state.emplace_back(prefix + "position", full({}, s.position_, int64));
@@ -97,8 +108,25 @@ StateDict Schedule::state_dict() const {
   return state;
 }
 
-void Schedule::load_state_dict(const StateDict& state) {
-  const auto loaded = state_dict();  // new tensors that receive the values
+void Schedule::load_state_dict(const StateDict& given) {
+  std::map<std::string, double> numbers;
+  each(*this, [&](const Schedule& s, const std::string& prefix) {
+    for (const auto& [name, value] : s.numbers_) numbers[prefix + name] = value;
+  });
+  StateDict state;  // without the numbers; a state of before has none
+  std::string differ;
+  for (const auto& [name, x] : given) {
+    const auto mine = numbers.find(name);
+    if (mine == numbers.end() || !x.defined() || x.numel() != 1)
+      state.emplace_back(name, x);
+    else if (const double there = x.to(float64).item(); there != mine->second)
+      differ += joined("\n  ", name, " is ", there, " in the state, ", mine->second, " here");
+  }
+  if (!differ.empty())
+    check::fail("load_state_dict", "the state is one of another ", op_, "; nothing was loaded:", differ,
+                "\n  give this schedule the same numbers; for a training with others, load the weights alone "
+                "(load_from_checkpoint), and begin a new schedule");
+  const auto loaded = places();  // new tensors that receive the values
   nn::load_values("load_state_dict", op_, loaded, state);
   for (std::size_t at = 1; at < loaded.size(); at += 2)
     if (const auto position = loaded[at].second.item<std::int64_t>(); position < -1)  // -1: not started
@@ -123,6 +151,10 @@ SequentialLR::SequentialLR(Optimizer& optimizer, List schedules, std::vector<std
   for (std::size_t i = 0; i < milestones_.size(); ++i)
     if (milestones_[i] <= (i == 0 ? 0 : milestones_[i - 1]))
       check::fail(op(), "milestone ", i, " is ", milestones_[i], ": they must be positive and grow");
+  Numbers numbers;
+  for (std::size_t i = 0; i < milestones_.size(); ++i)
+    numbers.emplace_back("milestone_" + std::to_string(i), static_cast<double>(milestones_[i]));
+  set_numbers(std::move(numbers));
   begin(first());
 }
 

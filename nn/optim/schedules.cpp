@@ -38,7 +38,8 @@ double factor_of(const char* op, const LRLambda& lambda, std::int64_t t) {
 StepLR::StepLR(Optimizer& optimizer, std::int64_t step_size, double gamma) : Schedule("StepLR", optimizer) {
   check_positive("StepLR", "step_size", step_size);
   check_finite("StepLR", "gamma", gamma);
-  start([=](const At& a) { return a.t == 0 || a.t % step_size != 0 ? a.lr : a.lr * gamma; });
+  start([=](const At& a) { return a.t == 0 || a.t % step_size != 0 ? a.lr : a.lr * gamma; },
+        {{"step_size", static_cast<double>(step_size)}, {"gamma", gamma}});
 }
 
 MultiStepLR::MultiStepLR(Optimizer& optimizer, std::vector<std::int64_t> milestones, double gamma)
@@ -52,7 +53,7 @@ MultiStepLR::MultiStepLR(Optimizer& optimizer, std::vector<std::int64_t> milesto
 
 ExponentialLR::ExponentialLR(Optimizer& optimizer, double gamma) : Schedule("ExponentialLR", optimizer) {
   check_finite("ExponentialLR", "gamma", gamma);
-  start([=](const At& a) { return a.t == 0 ? a.lr : a.lr * gamma; });
+  start([=](const At& a) { return a.t == 0 ? a.lr : a.lr * gamma; }, {{"gamma", gamma}});
 }
 
 LinearLR::LinearLR(Optimizer& optimizer, double start_factor, double end_factor, std::int64_t total_iters)
@@ -62,12 +63,15 @@ LinearLR::LinearLR(Optimizer& optimizer, double start_factor, double end_factor,
     check::fail(op, "start_factor is ", start_factor, ": it must be above 0 and at most 1");
   if (!(end_factor >= 0 && end_factor <= 1)) check::fail(op, "end_factor is ", end_factor, ": it must be in 0 … 1");
   check_positive(op, "total_iters", total_iters);
-  start([=](const At& a) {
-    if (a.t == 0) return a.lr * start_factor;
-    if (a.t > total_iters) return a.lr;
-    const double rise = end_factor - start_factor;
-    return a.lr * (1 + rise / (static_cast<double>(total_iters) * start_factor + static_cast<double>(a.t - 1) * rise));
-  });
+  start(
+      [=](const At& a) {
+        if (a.t == 0) return a.lr * start_factor;
+        if (a.t > total_iters) return a.lr;
+        const double rise = end_factor - start_factor;
+        return a.lr *
+               (1 + rise / (static_cast<double>(total_iters) * start_factor + static_cast<double>(a.t - 1) * rise));
+      },
+      {{"start_factor", start_factor}, {"end_factor", end_factor}, {"total_iters", static_cast<double>(total_iters)}});
 }
 
 ConstantLR::ConstantLR(Optimizer& optimizer, double factor, std::int64_t total_iters)
@@ -75,21 +79,25 @@ ConstantLR::ConstantLR(Optimizer& optimizer, double factor, std::int64_t total_i
   if (!(factor > 0 && factor <= 1))
     check::fail("ConstantLR", "factor is ", factor, ": it must be above 0 and at most 1");
   check_positive("ConstantLR", "total_iters", total_iters);
-  start([=](const At& a) {
-    if (a.t == 0) return a.lr * factor;
-    return a.t == total_iters ? a.lr * (1 / factor) : a.lr;
-  });
+  start(
+      [=](const At& a) {
+        if (a.t == 0) return a.lr * factor;
+        return a.t == total_iters ? a.lr * (1 / factor) : a.lr;
+      },
+      {{"factor", factor}, {"total_iters", static_cast<double>(total_iters)}});
 }
 
 PolynomialLR::PolynomialLR(Optimizer& optimizer, std::int64_t total_iters, double power)
     : Schedule("PolynomialLR", optimizer) {
   check_positive("PolynomialLR", "total_iters", total_iters);
   check_not_negative("PolynomialLR", "power", power);
-  start([=](const At& a) {
-    if (a.t == 0 || a.t > total_iters) return a.lr;
-    const auto left = [&](std::int64_t t) { return 1 - static_cast<double>(t) / static_cast<double>(total_iters); };
-    return a.lr * std::pow(left(a.t) / left(a.t - 1), power);
-  });
+  start(
+      [=](const At& a) {
+        if (a.t == 0 || a.t > total_iters) return a.lr;
+        const auto left = [&](std::int64_t t) { return 1 - static_cast<double>(t) / static_cast<double>(total_iters); };
+        return a.lr * std::pow(left(a.t) / left(a.t - 1), power);
+      },
+      {{"total_iters", static_cast<double>(total_iters)}, {"power", power}});
 }
 
 LambdaLR::LambdaLR(Optimizer& optimizer, const LRLambda& lr_lambda)
@@ -116,15 +124,17 @@ CosineAnnealingLR::CosineAnnealingLR(Optimizer& optimizer, std::int64_t T_max, d
     : Schedule("CosineAnnealingLR", optimizer) {
   check_positive("CosineAnnealingLR", "T_max", T_max);
   check_not_negative("CosineAnnealingLR", "eta_min", eta_min);
-  start([=](const At& a) {
-    if (a.t == 0) return a.lr;
-    const auto wave = [&](std::int64_t t) {
-      return 1 + std::cos(pi * static_cast<double>(t) / static_cast<double>(T_max));
-    };
-    if ((a.t - 1 - T_max) % (2 * T_max) == 0)  // after the lowest point, the ratio below is 0 / 0
-      return a.lr + (a.base - eta_min) * (1 - std::cos(pi / static_cast<double>(T_max))) / 2;
-    return wave(a.t) / wave(a.t - 1) * (a.lr - eta_min) + eta_min;
-  });
+  start(
+      [=](const At& a) {
+        if (a.t == 0) return a.lr;
+        const auto wave = [&](std::int64_t t) {
+          return 1 + std::cos(pi * static_cast<double>(t) / static_cast<double>(T_max));
+        };
+        if ((a.t - 1 - T_max) % (2 * T_max) == 0)  // after the lowest point, the ratio below is 0 / 0
+          return a.lr + (a.base - eta_min) * (1 - std::cos(pi / static_cast<double>(T_max))) / 2;
+        return wave(a.t) / wave(a.t - 1) * (a.lr - eta_min) + eta_min;
+      },
+      {{"T_max", static_cast<double>(T_max)}, {"eta_min", eta_min}});
 }
 
 WarmupStableDecayLR::WarmupStableDecayLR(Optimizer& optimizer, std::int64_t steps, std::int64_t warmup,
@@ -151,17 +161,20 @@ CosineAnnealingWarmRestarts::CosineAnnealingWarmRestarts(Optimizer& optimizer, s
   check_positive(op, "T_0", T_0);
   check_positive(op, "T_mult", T_mult);
   check_not_negative(op, "eta_min", eta_min);
-  start([=](const At& a) {
-    std::int64_t t = a.t, period = T_0;
-    if (T_mult == 1)
-      t %= period;
-    else
-      while (t >= period) {
-        t -= period;
-        if (__builtin_mul_overflow(period, T_mult, &period)) period = INT64_MAX;
-      }
-    return eta_min + (a.base - eta_min) * (1 + std::cos(pi * static_cast<double>(t) / static_cast<double>(period))) / 2;
-  });
+  start(
+      [=](const At& a) {
+        std::int64_t t = a.t, period = T_0;
+        if (T_mult == 1)
+          t %= period;
+        else
+          while (t >= period) {
+            t -= period;
+            if (__builtin_mul_overflow(period, T_mult, &period)) period = INT64_MAX;
+          }
+        return eta_min +
+               (a.base - eta_min) * (1 + std::cos(pi * static_cast<double>(t) / static_cast<double>(period))) / 2;
+      },
+      {{"T_0", static_cast<double>(T_0)}, {"T_mult", static_cast<double>(T_mult)}, {"eta_min", eta_min}});
 }
 
 OneCycleLR::OneCycleLR(Optimizer& optimizer, double max_lr, std::int64_t total_steps, const OneCycleOptions& options)
@@ -180,13 +193,19 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, double max_lr, std::int64_t total_s
     for (std::size_t g = 0; g < optimizer.groups(); ++g)
       if (!optimizer.momentum(g))
         check::fail(op, "the optimiser has neither momentum nor beta1: there is none to move");
-  start([=](const At& a) {
-    if (a.t > total_)
-      check::fail(op, "step ", a.t, " is past total_steps, ", total_,
-                  ": give the schedule the number of steps of the training");
-    const double first = max_lr / options_.div_factor();
-    return at(a.t, first, max_lr, first / options_.final_div_factor());
-  });
+  start(
+      [=](const At& a) {
+        if (a.t > total_)
+          check::fail(op, "step ", a.t, " is past total_steps, ", total_,
+                      ": give the schedule the number of steps of the training");
+        const double first = max_lr / options_.div_factor();
+        return at(a.t, first, max_lr, first / options_.final_div_factor());
+      },
+      {{"max_lr", max_lr},
+       {"total_steps", static_cast<double>(total_steps)},
+       {"pct_start", options.pct_start()},
+       {"div_factor", options.div_factor()},
+       {"final_div_factor", options.final_div_factor()}});
 }
 
 double OneCycleLR::at(std::int64_t t, double start, double peak, double end) const {
@@ -227,10 +246,20 @@ const char* OneCycleLR::no_factor() const {
 NoamLR::NoamLR(Optimizer& optimizer, std::int64_t d_model, std::int64_t warmup_steps) : Schedule("NoamLR", optimizer) {
   check_positive("NoamLR", "d_model", d_model);
   check_positive("NoamLR", "warmup_steps", warmup_steps);
-  start([=, scale = 1 / std::sqrt(static_cast<double>(d_model))](const At& a) {
-    const double s = static_cast<double>(a.t + 1);
-    return a.base * scale * std::min(1 / std::sqrt(s), s * std::pow(static_cast<double>(warmup_steps), -1.5));
-  });
+  // AdamW's default, 1e-3, would give rates a thousandth of the paper's.
+  constexpr double least = 0.02;
+  const double root = std::sqrt(static_cast<double>(d_model) * static_cast<double>(warmup_steps));
+  for (std::size_t g = 0; g < optimizer.groups(); ++g)
+    if (const double base = optimizer.initial_lr(g); base > 0 && base < least)
+      check::fail("NoamLR", "the optimiser's lr is ", base, ", which NoamLR multiplies by at most 1 / ", root,
+                  ", so the highest rate would be ", base / root, ": set lr to 1 for the paper's rates, or to ", root,
+                  " times the highest rate; LambdaLR takes a formula of your own");
+  start(
+      [=, scale = 1 / std::sqrt(static_cast<double>(d_model))](const At& a) {
+        const double s = static_cast<double>(a.t + 1);
+        return a.base * scale * std::min(1 / std::sqrt(s), s * std::pow(static_cast<double>(warmup_steps), -1.5));
+      },
+      {{"d_model", static_cast<double>(d_model)}, {"warmup_steps", static_cast<double>(warmup_steps)}});
 }
 
 }  // namespace fit::optim

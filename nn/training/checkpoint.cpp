@@ -16,6 +16,7 @@
 #include "fit/nn/dist/dist.hpp"
 #include "fit/tensor/lookup.hpp"
 #include "io/stored.hpp"
+#include "models/saved_options.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {
@@ -25,11 +26,12 @@ constexpr const char* checkpoint_op = "Checkpoint";
 constexpr const char* version_key = "fit.checkpoint";
 constexpr const char* step_key = "fit.step";
 constexpr const char* checksum_key = "fit.crc32";  // from version 2 on
-const std::string config_prefix = "config.";
+const std::string config_prefix = "config.", options_prefix = "options.";
 
 struct File {
   CheckpointInfo info;
   StateDict tensors;
+  std::map<std::string, std::string> options;  // of models (models/saved_options.hpp)
 
   /// The tensors of one part, without the prefix of the part.
   StateDict of(const std::string& part) const { return under(tensors, part + '.'); }
@@ -84,6 +86,8 @@ File read(const std::string& path) {
   for (const auto& [key, value] : all.metadata)
     if (key.compare(0, config_prefix.size(), config_prefix) == 0)
       file.info.config[key.substr(config_prefix.size())] = value;
+    else if (key.compare(0, options_prefix.size(), options_prefix) == 0)
+      file.options[key] = value;
   file.tensors = std::move(all.tensors);
   return file;
 }
@@ -124,20 +128,23 @@ File read_for_all(const std::string& path) {
     }
   dist::broadcast(wrong);
   if (!wrong.empty()) throw FileError(wrong);
-  double step = static_cast<double>(file.info.step), strings = static_cast<double>(file.info.config.size());
+  double step = static_cast<double>(file.info.step);
   dist::broadcast(step);
-  dist::broadcast(strings);
   file.info.step = static_cast<std::int64_t>(step);
-  auto next = file.info.config.begin();
-  std::map<std::string, std::string> config;
-  for (int i = 0; i < strings; ++i) {
-    std::pair<std::string, std::string> entry;
-    if (world.rank() == 0) entry = *next++;
-    dist::broadcast(entry.first);
-    dist::broadcast(entry.second);
-    config.insert(entry);
+  for (auto* const strings : {&file.info.config, &file.options}) {
+    double count = static_cast<double>(strings->size());
+    dist::broadcast(count);
+    auto next = strings->begin();
+    std::map<std::string, std::string> all;
+    for (int i = 0; i < count; ++i) {
+      std::pair<std::string, std::string> entry;
+      if (world.rank() == 0) entry = *next++;
+      dist::broadcast(entry.first);
+      dist::broadcast(entry.second);
+      all.insert(entry);
+    }
+    *strings = std::move(all);
   }
-  file.info.config = std::move(config);
   dist::broadcast(file.tensors);
   return file;
 }
@@ -195,6 +202,8 @@ void Checkpoint::save(const std::string& path) const {
   std::map<std::string, std::string> metadata = {{version_key, std::to_string(version)},
                                                  {step_key, std::to_string(step)}};
   for (const auto& [key, value] : config) metadata[config_prefix + key] = value;
+  for (const Part& p : parts_)
+    if (p.layer) metadata.merge(nn::saved_options(*p.layer, p.name));
   metadata[checksum_key] = checksum(all, metadata);
   io::write_safetensors(path, all, metadata, FloatsAs::own, [&](const std::string& written) {
     const char* const kept = "; nothing was saved, and an old file of that name stays";
@@ -226,6 +235,8 @@ void Checkpoint::load(const std::string& path) {
       wrong += "\n  unexpected: " + name + ' ' + tensor.shape().str() + ", of a part that isn't there";
   }
   if (!wrong.empty()) wrong += "\n  (load_from_checkpoint() loads one part and leaves the others)";
+  for (const Part& p : parts_)
+    if (p.layer) wrong += nn::differing_options(*p.layer, file.options, p.name);
   // Tries every part, so that one Error lists everything: calls its check, or else loads it. If any part does not fit,
   // restores the loaded parts.
   std::vector<std::pair<const Part*, StateDict>> loaded;
@@ -254,6 +265,13 @@ void Checkpoint::load(const std::string& path) {
   }
   step = file.info.step;
   config = file.info.config;
+}
+
+void detail::check_options(const std::string& path, const nn::Layer& layer, const std::string& name) {
+  const std::string wrong = nn::differing_options(layer, load_safetensors(path).metadata, name);
+  if (!wrong.empty())
+    check::fail(checkpoint_op, path, " holds a model with other options; nothing was loaded:", wrong,
+                "\n  GPT::load(path) makes the model of the file");
 }
 
 CheckpointInfo checkpoint_info(const std::string& path) { return read(path).info; }

@@ -71,6 +71,7 @@ Trainer::Trainer(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader
   if (loader_.size() == 0) check::fail("Trainer", "the loader has no batches: there is nothing to train on");
   checkpoint_.add("model", model_).add("optimizer", optimizer_).add("loader", loader_).add("early_stopping", early_);
   files_ = std::make_shared<detail::TrainingFiles>(model_, loader_, checkpoint_, options_, world_);
+  add_validation_loader();
 }
 
 Trainer& Trainer::validation(std::function<double()> validate, std::int64_t every) {

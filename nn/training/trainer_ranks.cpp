@@ -3,6 +3,7 @@
 
 #include "dist/agree.hpp"
 #include "fit/nn/training/trainer.hpp"
+#include "fit/tensor/lookup.hpp"
 #include "tensor/check.hpp"
 #include "training/loss_parts.hpp"
 #include "training/training_files.hpp"
@@ -21,6 +22,26 @@ Trainer& Trainer::validation(data::DataLoader& loader, std::int64_t every) {
   validation([this, &loader] { return validation_loss(loader); }, every);
   validation_.loader = &loader;
   return *this;
+}
+
+// The place of the next validation. It is no loader if there is none, and a file of before has none.
+void Trainer::add_validation_loader() {
+  const auto next_place = [this] {
+    if (!validation_.loader) return StateDict();
+    StateDict place = validation_.loader->state_dict();
+    const auto number = [&](const char* name) { return at(place, name); };
+    if (number("batches").item<std::int64_t>() < validation_.loader->size()) return place;
+    number("epoch").add_(1), number("batches").fill_(0);
+    return place;
+  };
+  checkpoint_.add(
+      "validation", next_place,
+      [this](const StateDict& place) {
+        if (validation_.loader && !place.empty()) validation_.loader->load_state_dict(place);
+      },
+      [this](const StateDict& place) {
+        if (validation_.loader && !place.empty()) validation_.loader->check_state_dict(place);
+      });
 }
 
 // Sends the values of rank 0 to all ranks. Checks that all other parts agree.

@@ -2,6 +2,7 @@
 #include "fit/io/npz.hpp"
 #include "fit/io/safetensors.hpp"
 #include "layer/parametrized.hpp"
+#include "models/saved_options.hpp"
 #include "tensor/check.hpp"
 #include "weights/steps.hpp"
 
@@ -29,6 +30,10 @@ void load_weights(Layer& layer, const StateDict& theirs, const NameMap& map) {
 }
 
 void load_weights(Layer& layer, const std::string& path, const NameMap& map) {
+  if (const std::string wrong = differing_options(layer, io::metadata_of(path)); !wrong.empty())
+    check::fail("load_weights", path, " holds the weights of a model with other options; nothing was loaded:", wrong,
+                "\n  GPT::load(path) makes the model of the file; load_weights(layer, load_safetensors(path).tensors) "
+                "loads the weights all the same");
   load_values("load_weights", layer.name(), layer.state_dict(), mapped_to_ours(io::open_tensors(path), map));
 }
 
@@ -47,7 +52,7 @@ void save_weights(const std::string& path, const Layer& layer, const NameMap& ma
   if (path.size() >= end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0)
     save_npz(path, theirs);
   else
-    save_safetensors(path, theirs);
+    save_safetensors(path, theirs, saved_options(layer));
 }
 
 }  // namespace fit::nn

@@ -46,4 +46,14 @@ struct Net : nn::Layer {
   nn::Linear fc{2, 2};
 };
 Tensor mistake(Net& net, const Tensor& x) { return net(x); }
+#elif MISTAKE == 18  // says: the tensor ends with this line: name it first, or use to_vector()
+auto mistake() { return randn({3}).data<float>(); }
+#elif MISTAKE == 19  // says: it would change a copy: assign to x[...] instead
+void mistake(Tensor& x) { x[0].fill_(1); }
+#elif MISTAKE == 20  // says: call step(closure) in a loop of your own, and set options().lr() there
+void mistake(optim::LBFGS& optimizer) { optim::StepLR schedule(optimizer, 10); }
+#elif MISTAKE == 21  // says: call step(closure) in a loop of your own, and set options().lr() there
+void mistake(nn::Layer& net, optim::LBFGS& optimizer, data::DataLoader& loader) {
+  Trainer trainer(net, optimizer, loader, [](const data::Batch& b) { return b[0]; });
+}
 #endif

@@ -368,6 +368,8 @@ TEST_CASE("every public header that measures has a row", "[measuring]") {
                                 "base/option.hpp",
                                 "threads/parallel.hpp",
                                 "tensor/random.hpp",
+                                "tensor/scalar.hpp",
+                                "tensor/span.hpp",
                                 "ops/recurrent.hpp",
                                 "attention/score/score.hpp",
                                 "base/shape.hpp",

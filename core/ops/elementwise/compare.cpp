@@ -1,4 +1,4 @@
-// Comparisons, logic, isnan, isfinite, isinf, equal, allclose. None of them has a gradient.
+// Comparisons, logic, isnan, isfinite, isinf, equal, allclose, isclose. None of them has a gradient.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -125,13 +125,16 @@ double distance(std::int64_t a, std::int64_t b) {
 }
 double distance(double a, double b) { return std::abs(a - b); }
 
-template <class T>
-bool all_close(const Tensor& a, const Tensor& b, double rtol, double atol) {
-  const auto x = a.data<T>(), y = b.data<T>();
-  return std::equal(x.begin(), x.end(), y.begin(), [&](T v, T w) {
+/// Calls f(x, y, close) for a and b in one type, float64 or int64. close(v, w) is the rule for two elements.
+template <class F>
+auto with_closeness(const Tensor& a, const Tensor& b, double rtol, double atol, const F& f) {
+  const auto close = [rtol, atol](auto v, auto w) {
     const double size = std::abs(static_cast<double>(w));
     return v == w || (std::isfinite(size) && distance(v, w) <= atol + rtol * size);
-  });
+  };
+  if (is_floating(promote(a.dtype(), b.dtype())))
+    return f(to_dtype_no_grad(a, float64), to_dtype_no_grad(b, float64), close, double{});
+  return f(to_dtype_no_grad(a, int64), to_dtype_no_grad(b, int64), close, std::int64_t{});
 }
 
 }  // namespace
@@ -139,9 +142,21 @@ bool all_close(const Tensor& a, const Tensor& b, double rtol, double atol) {
 bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol) {
   check::defined("allclose", "a", a, "b", b);
   if (a.shape() != b.shape()) return false;
-  const DType t = is_floating(promote(a.dtype(), b.dtype())) ? float64 : int64;
-  const Tensor p = to_dtype_no_grad(a, t), q = to_dtype_no_grad(b, t);
-  return t == int64 ? all_close<std::int64_t>(p, q, rtol, atol) : all_close<double>(p, q, rtol, atol);
+  return with_closeness(a, b, rtol, atol, [](const Tensor& p, const Tensor& q, const auto& close, auto zero) {
+    using T = decltype(zero);
+    const auto x = p.data<T>(), y = q.data<T>();
+    return std::equal(x.begin(), x.end(), y.begin(), close);
+  });
+}
+
+Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol) {
+  check::defined("isclose", "a", a, "b", b);
+  Tensor z = Tensor::empty(check::broadcast("isclose", a.shape(), b.shape()), boolean);
+  with_closeness(a, b, rtol, atol, [&](const Tensor& p, const Tensor& q, const auto& close, auto zero) {
+    using T = decltype(zero);
+    run_binary<bool, T, T>(z, p, q, each_pair<bool, T, T>(close));
+  });
+  return z;
 }
 
 }  // namespace fit

@@ -4,6 +4,7 @@
 // operation itself; its derivative uses f''(v; p), composed of operations.
 #include "kernels/functions.hpp"
 
+#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -26,8 +27,8 @@ namespace {
 
 // Autocast uses float32 for logarithms, exponentials and functions with poles.
 constexpr bool float32_in_autocast(std::string_view name) {
-  for (const char* one :
-       {"exp", "expm1", "log", "log1p", "log2", "log_sigmoid", "softplus", "rsqrt", "tan", "asin", "acos"})
+  for (const char* one : {"exp", "expm1", "log", "log1p", "log2", "log10", "log_sigmoid", "softplus", "rsqrt", "tan",
+                          "asin", "acos", "sinh", "cosh", "acosh", "atanh"})
     if (name == one) return true;
   return false;
 }
@@ -138,6 +139,28 @@ Tensor reciprocal(const Tensor& x) {
 }
 Tensor leaky_relu(const Tensor& x, double negative_slope) { return apply(Function::leaky_relu, x, negative_slope); }
 Tensor elu(const Tensor& x, double alpha) { return apply(Function::elu, x, alpha); }
+Tensor celu(const Tensor& x, double alpha) {
+  if (alpha == 0 || !std::isfinite(alpha)) check::fail("celu", "alpha is ", alpha, ": it must be finite and not 0");
+  return apply(Function::celu, x, alpha);
+}
+Tensor softplus(const Tensor& x, double beta) {
+  if (!(beta > 0 && std::isfinite(beta))) check::fail("softplus", "beta is ", beta, ": it must be positive and finite");
+  if (beta == 1) return apply(Function::softplus, x);
+  check::defined("softplus", "x", x);
+  return with_precision(Precision::float32, {x},
+                        [&](const Tensor& x) { return apply(Function::softplus, as_floating(x) * beta) / beta; });
+}
+Tensor prelu(const Tensor& x, const Tensor& weight) {
+  check::floating("prelu", "x", x);
+  check::floating("prelu", "weight", weight);
+  const bool one = weight.numel() == 1;
+  if (weight.rank() > 1 || (!one && (x.rank() < 2 || x.size(1) != weight.numel())))
+    check::fail("prelu", "x has shape ", x.shape(), ", weight ", weight.shape(),
+                ": weight must have one element, or as many as axis 1 of x");
+  Shape by_channel;
+  for (int a = 0; a < x.rank(); ++a) by_channel = by_channel.inserted(a, !one && a == 1 ? weight.numel() : 1);
+  return relu(x) + reshape(weight, by_channel) * clamp_max(x, 0);
+}
 Tensor gelu(const Tensor& x, Gelu form) {
   check::defined("gelu", "x", x);
   return apply(form == Gelu::exact ? Function::gelu : Function::gelu_tanh, x);

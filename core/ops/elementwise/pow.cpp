@@ -94,7 +94,8 @@ Tensor pow(const Tensor& x, Scalar e) {
     return record({"pow", {{"exponent", e.value()}}}, {x}, std::move(y), keep::inputs, [e](Backward& b) {
       const bool wide = b.dy().dtype() == float64;
       const auto as_held = [wide](double v) { return wide ? v : static_cast<double>(static_cast<float>(v)); };
-      const double v = as_held(e.value()), exponent = as_held(v - 1), lost = lost_exponent(v, exponent);
+      const double v = as_held(e.value()), exponent = as_held(v - 1);
+      const double lost = std::isfinite(v) ? lost_exponent(v, exponent) : 0;
       if (v == 0) return b.give(0, zeros_like(b.dy()));
       const Tensor x = b.x(0), dy = lost == 0 ? b.dy() : mul(b.dy(), power_of_lost(x, lost));
       if (may_overflow_alone(v)) {

@@ -1,4 +1,4 @@
-// remainder and atan2: binary functions without vector kernels.
+// remainder, fmod, floor_divide, copysign and atan2: binary functions without vector kernels.
 #include <cmath>
 
 #include "ops/common/precision.hpp"
@@ -8,58 +8,143 @@
 namespace fit {
 namespace {
 
-// The remainder of a / b with the sign of b.
-template <class T>
-T remainder_of(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>) {
-    const T r = std::fmod(a, b);
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-  } else {
-    if (b == 0) check::fail("remainder", "b has a 0: a whole number modulo 0 is not defined; use .to(float32) for NaN");
-    if (b == -1) return 0;  // INT64_MIN / -1 would overflow
-    const T r = a % b;
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-  }
+[[noreturn]] void fail_zero(const char* op) {
+  check::fail(op, "b has a 0: a whole number divided by 0 is not defined; use .to(float32) for NaN and infinity");
 }
+
+// The three functions of a quotient: op is their name, of(a, b) the value for floating numbers and for integers.
+struct Remainder {  // with the sign of b
+  static constexpr const char* op = "remainder";
+  template <class T>
+  static T of(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) {
+      const T r = std::fmod(a, b);
+      return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+    } else {
+      if (b == -1) return 0;  // INT64_MIN / -1 would overflow
+      const T r = a % b;
+      return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+    }
+  }
+};
+struct Fmod {  // with the sign of a
+  static constexpr const char* op = "fmod";
+  template <class T>
+  static T of(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>)
+      return std::fmod(a, b);
+    else
+      return b == -1 ? 0 : a % b;
+  }
+};
+// Python's //, from the rest, which is exact: a / b may round up to the next integer.
+struct FloorDivide {
+  static constexpr const char* op = "floor_divide";
+  template <class T>
+  static T of(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (b == 0) return a / b;
+      const T rest = std::fmod(a, b);
+      T quotient = (a - rest) / b;  // a whole number, except for rounding errors
+      if (rest != 0 && (rest < 0) != (b < 0)) quotient -= 1;
+      return quotient == 0 ? std::copysign(T(0), a / b) : std::round(quotient);
+    } else {
+      if (b == -1) return wrap(-static_cast<std::uint64_t>(a));
+      return a / b - (a % b != 0 && (a < 0) != (b < 0));
+    }
+  }
+};
 
 double angle_of(double y, double x) { return std::atan2(y, x); }
 float angle_of(float y, float x) { return std::atan2(y, x); }
 
 constexpr std::int64_t remainder_grain = elementwise_grain / 8;
 
-}  // namespace
+// F's values, not recorded.
+template <class F>
+Tensor of_quotient(const Tensor& a, const Tensor& b) {
+  const DType common = promote(a.dtype(), b.dtype()), t = common == boolean ? int64 : common;
+  const Tensor x = to_dtype_no_grad(a, t), y = to_dtype_no_grad(b, t);
+  Tensor z = Tensor::empty(check::broadcast(F::op, a.shape(), b.shape()), t);
+  dispatch_compute(t, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (!std::is_same_v<T, bool>)
+      run_binary<T, T, T>(z, x, y, each_pair<T, T, T>([](T v, T w) {
+                            if (std::is_integral_v<T> && w == 0) fail_zero(F::op);
+                            return F::template of<T>(v, w);
+                          }),
+                          remainder_grain);
+  });
+  return z;
+}
 
-Tensor remainder(const Tensor& a, const Tensor& b) {
-  check::defined("remainder", "a", a, "b", b);
+// remainder() or fmod(), recorded: d/da = 1, d/db = -(a - z) / b, which is a whole number except for rounding errors.
+// `infinite` is that number if b and z are infinite.
+template <class F>
+Tensor rest_of_quotient(const Tensor& a, const Tensor& b, double infinite) {
+  check::defined(F::op, "a", a, "b", b);
   return with_precision(Precision::rounded, {a, b}, [&](const Tensor& a, const Tensor& b) {
-    const DType common = promote(a.dtype(), b.dtype()), t = common == boolean ? int64 : common;
-    const Tensor x = to_dtype_no_grad(a, t), y = to_dtype_no_grad(b, t);
-    Tensor z = Tensor::empty(check::broadcast("remainder", a.shape(), b.shape()), t);
-    dispatch_compute(t, [&](auto zero) {
-      using T = decltype(zero);
-      if constexpr (!std::is_same_v<T, bool>)
-        run_binary<T, T, T>(z, x, y, each_pair<T, T, T>(remainder_of<T>), remainder_grain);
-    });
-    return record("remainder", {a, b}, std::move(z), keep::inputs | keep::output, [](Backward& g) {
+    return record(F::op, {a, b}, of_quotient<F>(a, b), keep::inputs | keep::output, [infinite](Backward& g) {
       g.give(0, g.dy());
-      // db = -dz floor(a / b); (a - z) / b equals the floor except for rounding errors. If b and z are infinite, the
-      // floor is -1.
-      if (g.wants(1))
-        g.give(1, neg(mul(g.dy(), masked_fill(round(div(sub(g.x(0), g.y()), g.x(1))), isinf(g.y()), -1))));
+      if (g.wants(1)) {
+        const Tensor whole = round(div(sub(g.x(0), g.y()), g.x(1)));
+        g.give(1, neg(mul(g.dy(), masked_fill(whole, isinf(g.y()), infinite))));
+      }
     });
   });
 }
 
-Tensor remainder(const Tensor& a, Scalar b) {
-  check::defined("remainder", "a", a);
-  if (!is_floating(a.dtype())) return remainder(a, full({}, b.to_integer("remainder"), int64));
-  return with_precision(Precision::rounded, {a}, [&](const Tensor& a) { return remainder(a, full({}, b, a.dtype())); });
+// f(a, b) for a number b.
+template <class F>
+Tensor with_number(const char* op, const Tensor& a, Scalar b, const F& f) {
+  check::defined(op, "a", a);
+  if (!is_floating(a.dtype())) return f(a, full({}, b.to_integer(op), int64));
+  return with_precision(Precision::rounded, {a}, [&](const Tensor& a) { return f(a, full({}, b, a.dtype())); });
 }
 
+}  // namespace
+
+Tensor remainder(const Tensor& a, const Tensor& b) { return rest_of_quotient<Remainder>(a, b, -1); }
+Tensor remainder(const Tensor& a, Scalar b) {
+  return with_number("remainder", a, b, [](const Tensor& a, const Tensor& b) { return remainder(a, b); });
+}
 Tensor remainder(Scalar a, const Tensor& b) {
-  check::defined("remainder", "b", b);
-  if (!is_floating(b.dtype())) return remainder(full({}, a.to_integer("remainder"), int64), b);
-  return with_precision(Precision::rounded, {b}, [&](const Tensor& b) { return remainder(full({}, a, b.dtype()), b); });
+  return with_number("remainder", b, a, [](const Tensor& b, const Tensor& a) { return remainder(a, b); });
+}
+
+Tensor fmod(const Tensor& a, const Tensor& b) { return rest_of_quotient<Fmod>(a, b, 0); }
+Tensor fmod(const Tensor& a, Scalar b) {
+  return with_number("fmod", a, b, [](const Tensor& a, const Tensor& b) { return fmod(a, b); });
+}
+
+Tensor floor_divide(const Tensor& a, const Tensor& b) {
+  check::defined("floor_divide", "a", a, "b", b);
+  return with_precision(Precision::rounded, {a, b}, [&](const Tensor& a, const Tensor& b) {
+    return record("floor_divide", {a, b}, of_quotient<FloorDivide>(a, b), keep::nothing, [](Backward& g) {
+      for (int i = 0; i < 2; ++i)
+        if (g.wants(i)) g.give(i, zeros(g.shape(i), g.dtype(i)));
+    });
+  });
+}
+Tensor floor_divide(const Tensor& a, Scalar b) {
+  return with_number("floor_divide", a, b, [](const Tensor& a, const Tensor& b) { return floor_divide(a, b); });
+}
+
+Tensor copysign(const Tensor& a, const Tensor& b) {
+  check::defined("copysign", "a", a, "b", b);
+  return with_precision(Precision::rounded, {a, b}, [&](const Tensor& a, const Tensor& b) {
+    const DType common = promote(a.dtype(), b.dtype()), t = is_floating(common) ? common : float32;
+    const Tensor x = to_dtype_no_grad(a, t), y = to_dtype_no_grad(b, t);
+    Tensor z = Tensor::empty(check::broadcast("copysign", a.shape(), b.shape()), t);
+    dispatch_compute_floating(t, [&](auto zero) {
+      using T = decltype(zero);
+      run_binary<T, T, T>(z, x, y, each_pair<T, T, T>([](T v, T w) { return std::copysign(v, w); }));
+    });
+    return record("copysign", {a, b}, std::move(z), keep::inputs | keep::output, [](Backward& g) {
+      if (g.wants(0)) g.give(0, g.dy() * (sign(g.x(0).detach()) * sign(g.y().detach())));
+      if (g.wants(1)) g.give(1, zeros(g.shape(1), g.dtype(1)));
+    });
+  });
 }
 
 Tensor atan2(const Tensor& y, const Tensor& x) {

@@ -11,6 +11,7 @@ namespace fit {
 
 Index::Index(std::vector<std::int64_t> l) : kind(Kind::list), list(std::move(l)) {}
 Index::Index(std::initializer_list<std::int64_t> l) : kind(Kind::list), list(l) {}
+Index::Index(const Tensor& given) : kind(Kind::list), ids(std::make_shared<const Tensor>(given)) {}
 
 namespace {
 
@@ -23,13 +24,14 @@ struct Region {
   Shape taken;   // number of elements along each axis; 1 for a number
   Shape result;  // without the axes of numbers, with the new axes
   Strides start{}, step{};
-  int place[Shape::max_rank] = {};  // index of the axis in the result; -1: none
-  int list_axis = -1;
+  int place[Shape::max_rank] = {};                 // index of the axis in the result; -1: none
+  int list_axes[Shape::max_rank] = {}, lists = 0;  // the axes of lists, which have one place
+  bool lists_first = false;                        // whether that place is the first, as something is between lists
 };
 
-// A region and its list, as int64 [N], not negative; undefined without a list.
+// A region and its lists, as int64 [lists, N], not negative; undefined without a list.
 struct Place {
-  Region region;
+  Region region, rest;  // rest: with all elements instead of lists
   Tensor list;
 };
 
@@ -55,11 +57,24 @@ std::pair<std::int64_t, std::int64_t> resolve(const char* op, const Range& r, st
   return {start, span <= 0 ? 0 : back ? (1 - span) / r.step + 1 : (span - 1) / r.step + 1};
 }
 
-Tensor list_tensor(const char* op, const std::vector<std::int64_t>& list, int axis, const Shape& shape) {
-  Tensor ids = Tensor::empty({static_cast<std::int64_t>(list.size())}, int64);
-  std::transform(list.begin(), list.end(), ids.fresh<std::int64_t>(),
-                 [&](std::int64_t i) { return from_front(op, i, axis, shape); });
-  return ids;
+std::vector<std::int64_t> numbers_of(const char* op, const Index& i) {
+  if (!i.ids) return i.list;
+  check::dtype(op, "ids", *i.ids, int64);
+  if (i.ids->rank() != 1) check::fail(op, "ids has shape ", i.ids->shape(), ": beside other entries it must be [N]");
+  return i.ids->to_vector<std::int64_t>();
+}
+
+// The tensor of x[{ids}] or x[{mask}], which is that of x[ids] or x[mask]; null for other entries.
+const Tensor* only_tensor(const std::vector<Index>& where) { return where.size() == 1 ? where[0].ids.get() : nullptr; }
+
+// Moves the place of the lists to the front.
+void move_lists_first(Region& r) {
+  const int from = r.place[r.list_axes[0]];
+  const std::int64_t n = r.result[from];
+  r.result = r.result.erased(from).inserted(0, n);
+  for (int a = 0; a < r.whole.rank(); ++a)
+    if (r.place[a] >= 0 && r.place[a] < from) ++r.place[a];
+  for (int k = 0; k < r.lists; ++k) r.place[r.list_axes[k]] = 0;
 }
 
 Place resolve(const char* op, const std::vector<Index>& where, const Shape& whole) {
@@ -72,14 +87,14 @@ Place resolve(const char* op, const std::vector<Index>& where, const Shape& whol
     check::fail(op, named, " entries for shape ", whole, ": there can be at most one for each of its ", whole.rank(),
                 " axes");
   if (ellipses > 1) check::fail(op, ellipses, " ellipses: there can be at most one");
-  if (count(Index::Kind::list) > 1)
-    check::fail(op, count(Index::Kind::list), " lists: there can be at most one; use index_select() for the others");
 
   Place p;
   Region& r = p.region;
   r.whole = whole;
   std::int64_t taken[Shape::max_rank], result[2 * Shape::max_rank];
-  int axis = 0, rank = 0;
+  int axis = 0, rank = 0, at = 0, list_at = 0;
+  std::vector<std::int64_t> ids;
+  std::int64_t length = 0;  // of the lists
   const auto along = [&](std::int64_t start, std::int64_t step, std::int64_t n, bool stays) {
     r.start[axis] = n > 0 ? start : 0;
     r.step[axis] = n > 1 ? step : 1;  // so that no stride overflows
@@ -91,6 +106,7 @@ Place resolve(const char* op, const std::vector<Index>& where, const Shape& whol
     for (; axes > 0; --axes) along(0, 1, whole[axis], true);
   };
   for (const Index& i : where) {
+    ++at;
     switch (i.kind) {
       case Index::Kind::number:
         along(from_front(op, i.number, axis, whole), 1, 1, false);
@@ -101,9 +117,22 @@ Place resolve(const char* op, const std::vector<Index>& where, const Shape& whol
         break;
       }
       case Index::Kind::list:
-        p.list = list_tensor(op, i.list, axis, whole);
-        r.list_axis = axis;
-        along(0, 1, p.list.numel(), true);
+        if (const auto n = static_cast<std::int64_t>(numbers_of(op, i).size()); r.lists > 0 && n != length)
+          check::fail(op, "a list has ", length, " numbers, another ", n,
+                      ": lists are read in pairs, and must have one length; for all combinations, use index_select() "
+                      "for each list");
+        else
+          length = n;
+        for (const std::int64_t id : numbers_of(op, i)) ids.push_back(from_front(op, id, axis, whole));
+        if (r.lists > 0) {
+          r.lists_first |= list_at + 1 != at;
+          along(0, 1, 1, false);
+          r.place[axis - 1] = r.place[r.list_axes[0]];
+        } else {
+          along(0, 1, length, true);
+        }
+        r.list_axes[r.lists++] = axis - 1;
+        list_at = at;
         break;
       case Index::Kind::ellipsis:
         rest(whole.rank() - named);
@@ -116,6 +145,13 @@ Place resolve(const char* op, const std::vector<Index>& where, const Shape& whol
   rest(whole.rank() - axis);
   r.taken = Shape(taken, axis);
   r.result = Shape(result, rank);
+  if (r.lists == 0) return p;
+  p.list = tensor(ids, {r.lists, length});
+  if (r.lists_first) move_lists_first(r);
+  std::vector<Index> others = where;
+  for (Index& i : others)
+    if (i.kind == Index::Kind::list) i = range();
+  p.rest = resolve(op, others, whole).region;
   return p;
 }
 
@@ -131,22 +167,26 @@ void each_block(const Region& r, const Tensor& list, const Body& body) {
     at += r.start[a] * full[a];
     strides[a] = r.step[a] * full[a];
   }
-  if (r.list_axis < 0) return body(r.taken, at, strides, 0);
-  const Shape block = r.taken.with(r.list_axis, 1);
+  if (r.lists == 0) return body(r.taken, at, strides, 0);
+  const Shape block = r.taken.with(r.list_axes[0], 1);
   const auto ids = list.data<std::int64_t>();
+  const std::int64_t rows = list.size(1);
   const std::int64_t grain = std::max<std::int64_t>(1, (1 << 15) / std::max<std::int64_t>(1, block.numel()));
-  parallel_for(ids.size(), grain, [&](std::int64_t row, std::int64_t end) {
-    for (; row < end; ++row) body(block, at + ids[row] * full[r.list_axis], strides, row);
+  parallel_for(rows, grain, [&](std::int64_t row, std::int64_t end) {
+    for (; row < end; ++row) {
+      std::int64_t first = at;
+      for (int k = 0; k < r.lists; ++k) first += ids[k * rows + row] * full[r.list_axes[k]];
+      body(block, first, strides, row);
+    }
   });
 }
 
-// Reads the region of x.
-Tensor taken(const Tensor& x, const Region& r, const Tensor& list) {
+// Reads the region of x, which has no list.
+Tensor taken(const Tensor& x, const Region& r) {
   Tensor y = Tensor::empty(r.result, x.dtype());
   const std::int64_t size = size_of(x.dtype());
-  const Strides part = kernels::row_major(r.taken);
-  each_block(r, list, [&](const Shape& sizes, std::int64_t at, const Strides& strides, std::int64_t row) {
-    kernels::copy(sizes, size, y.fresh<char>() + row * (r.list_axis < 0 ? 0 : part[r.list_axis]) * size, part,
+  each_block(r, {}, [&](const Shape& sizes, std::int64_t at, const Strides& strides, std::int64_t) {
+    kernels::copy(sizes, size, y.fresh<char>(), kernels::row_major(r.taken),
                   static_cast<const char*>(x.raw()) + at * size, strides);
   });
   return y;
@@ -162,7 +202,7 @@ void write(Tensor& y, const Region& r, const Tensor& list, const Tensor& v) {
     if (const int axis = r.place[a] - lead; r.place[a] >= 0 && axis >= 0 && v.shape()[axis] != 1) part[a] = full[axis];
   each_block(r, list, [&](const Shape& sizes, std::int64_t at, const Strides& strides, std::int64_t row) {
     kernels::copy(sizes, size, y.fresh<char>() + at * size, strides,
-                  static_cast<const char*>(v.raw()) + row * (r.list_axis < 0 ? 0 : part[r.list_axis]) * size, part);
+                  static_cast<const char*>(v.raw()) + row * (r.lists == 0 ? 0 : part[r.list_axes[0]]) * size, part);
   });
 }
 
@@ -175,14 +215,14 @@ Tensor take(const char* op, const Tensor& x, const Region& r) {
                  {{"taken", r.taken},
                   {"start", Span<const std::int64_t>(r.start.data(), n)},
                   {"step", Span<const std::int64_t>(r.step.data(), n)}}},
-                {x}, taken(x, r, {}), keep::nothing, [op, r](Backward& b) {
+                {x}, taken(x, r), keep::nothing, [op, r](Backward& b) {
                   if (b.recording()) return b.give(0, slice_backward(op, b.dy(), r));
                   // dx = dy in the region, 0 elsewhere. Adds into the gradient in place: many slices of one tensor cost
                   // no more than one pass over it.
                   Backward::Target t = b.target(0);
                   Tensor part = b.dy();
                   if (t.add) {
-                    part = taken(t.grad, r, {});
+                    part = taken(t.grad, r);
                     add_into(part, b.dy().to(part.dtype()));
                   } else {
                     kernels::zero(t.grad.fresh<char>(), t.grad.numel() * size_of(t.grad.dtype()));
@@ -206,15 +246,38 @@ bool is_all(const Region& r) {
          std::all_of(r.step.begin(), r.step.begin() + n, by_one);
 }
 
-// Reads a region with a list: first the other entries, then the rows of the list.
+// The number of each element that lists name, if their axes were one axis: int64 [N].
+Tensor joined_ids(const Place& p) {
+  const std::int64_t n = p.list.size(1);
+  Tensor joint = Tensor::empty({n}, int64);
+  const auto ids = p.list.data<std::int64_t>();
+  for (std::int64_t i = 0; i < n; ++i) {
+    std::int64_t id = 0;
+    for (int k = 0; k < p.region.lists; ++k) id = id * p.region.whole[p.region.list_axes[k]] + ids[k * n + i];
+    joint.fresh<std::int64_t>()[i] = id;
+  }
+  return joint;
+}
+
+// Reads a region: first the entries that are no lists, then the rows that the lists name, whose axes become one.
 Tensor read(const char* op, const Tensor& x, const Place& p) {
   if (!p.list.defined()) return take(op, x, p.region);
-  Region rest = p.region;
-  const int axis = rest.list_axis, place = rest.place[axis];
-  rest.list_axis = -1;
-  rest.taken = rest.taken.with(axis, rest.whole[axis]);
-  rest.result = rest.result.with(place, rest.whole[axis]);
-  return index_select(is_all(rest) ? x : take(op, x, rest), place, p.list);
+  const Region &r = p.region, &rest = p.rest;
+  Tensor y = is_all(rest) ? x : take(op, x, rest);
+  const int place = r.place[r.list_axes[0]];
+  if (r.lists == 1) return index_select(y, place, joined_ids(p));
+  std::vector<int> order;  // the axes of lists, then the others
+  std::vector<std::int64_t> sizes{1};
+  for (int k = 0; k < r.lists; ++k) {
+    order.push_back(rest.place[r.list_axes[k]]);
+    sizes[0] *= r.whole[r.list_axes[k]];
+  }
+  for (int a = 0; a < y.rank(); ++a) {
+    if (std::find(order.begin(), order.begin() + r.lists, a) != order.begin() + r.lists) continue;
+    order.push_back(a);
+    sizes.push_back(y.size(a));
+  }
+  return movedim(index_select(reshape(permute(y, order), Shape(sizes)), 0, joined_ids(p)), 0, place);
 }
 
 constexpr const char* put_name = "index_put_";
@@ -222,9 +285,9 @@ constexpr const char* put_name = "index_put_";
 // Writes v into the region of y, which holds x's elements.
 Tensor put(Tensor y, const Tensor& x, const Place& p, const Tensor& v) {
   write(y, p.region, p.list, v);
-  return record(put_name, {x, v}, std::move(y), keep::saved(p.list), [r = p.region](Backward& b) {
+  return record(put_name, {x, v}, std::move(y), keep::saved(p.list), [r = p.region, rest = p.rest](Backward& b) {
     // dx = dy, 0 in the region;  dv = dy[where], which give() sums to v's shape
-    const Place p{r, b.has_saved(0) ? b.saved(0) : Tensor()};
+    const Place p{r, rest, b.has_saved(0) ? b.saved(0) : Tensor()};
     if (b.wants(0)) {
       const Tensor dy = b.dy();
       b.give(0, put(dy.detach().clone(), dy, p, zeros({}, dy.dtype())));
@@ -235,10 +298,10 @@ Tensor put(Tensor y, const Tensor& x, const Place& p, const Tensor& v) {
 
 void expect_distinct(const Place& p) {
   if (!p.list.defined()) return;
-  std::vector<std::int64_t> ids = p.list.to_vector<std::int64_t>();
+  std::vector<std::int64_t> ids = joined_ids(p).to_vector<std::int64_t>();
   std::sort(ids.begin(), ids.end());
   if (const auto twice = std::adjacent_find(ids.begin(), ids.end()); twice != ids.end())
-    check::fail(put_name, "the list for axis ", p.region.list_axis, " of shape ", p.region.whole, " names element ",
+    check::fail(put_name, "the list for axis ", p.region.list_axes[0], " of shape ", p.region.whole, " names element ",
                 *twice, " more than once: each can be written once; use scatter_add() to add up");
 }
 
@@ -246,6 +309,7 @@ void expect_distinct(const Place& p) {
 
 Tensor index(const Tensor& x, const std::vector<Index>& where) {
   check::defined("index", "x", x);
+  if (const Tensor* const only = only_tensor(where)) return fit::take(x, *only);
   return read("index", x, resolve("index", where, x.shape()));
 }
 
@@ -287,6 +351,7 @@ void put_in_place(Tensor& x, const Place& p, const Tensor& v) {
 
 void index_put_(Tensor& x, const std::vector<Index>& where, const Tensor& v) {
   check::defined(put_name, "x", x, "the value", v);
+  if (const Tensor* const only = only_tensor(where)) return index_put_(x, *only, v);
   const Place p = resolve(put_name, where, x.shape());
   expect_distinct(p);
   put_in_place(x, p, v);

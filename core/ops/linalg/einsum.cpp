@@ -1,7 +1,8 @@
-// einsum: contracts operands pairwise, from the left. A pair becomes a batch of matrix products on strided operands,
-// without a copy where a leading dimension and offsets suffice: for example to split and merge attention heads. Other
-// operands are permuted first.
+// einsum: contracts operands pairwise, the cheapest pair first. A pair becomes a batch of matrix products on strided
+// operands, without a copy where a leading dimension and offsets suffice: for example to split and merge attention
+// heads. Other operands are permuted first.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <optional>
 
@@ -19,7 +20,7 @@ namespace {
 
 // The letters of one operand's axes. Trivially copyable, so that an adjoint can capture it.
 struct Letters {
-  char at[Shape::max_rank] = {};
+  char at[2 * Shape::max_rank] = {};  // those of two operands
   int count = 0;
 
   const char* begin() const { return at; }
@@ -360,6 +361,56 @@ Tensor sum_others(const Tensor& x, Letters& letters, const Letters& keep) {
   return sum(x, axes);
 }
 
+// An operand, or a product on the way.
+struct Operand {
+  Tensor x;
+  Letters letters;
+};
+
+// Letters of a and b that the result or another operand uses.
+Letters kept(const Letters& out, const std::vector<Operand>& left, std::size_t a, std::size_t b) {
+  const auto used = [&](char c) {
+    bool yes = out.has(c);
+    for (std::size_t i = 0; i < left.size(); ++i) yes |= i != a && i != b && left[i].letters.has(c);
+    return yes;
+  };
+  const Letters& la = left[a].letters;
+  return filter(la, used) + filter(left[b].letters, [&](char c) { return used(c) && !la.has(c); });
+}
+
+// The pair to contract next, by the rule of opt_einsum's greedy order: that whose product has the fewest elements more
+// than its two operands. The first of equal pairs.
+std::pair<std::size_t, std::size_t> cheapest(const Letters& out, const std::vector<Operand>& left) {
+  if (left.size() == 2) return {0, 1};
+  std::pair<std::size_t, std::size_t> best{0, 1};
+  double least = INFINITY;
+  for (std::size_t a = 0; a < left.size(); ++a)
+    for (std::size_t b = a + 1; b < left.size(); ++b) {
+      const Layout A(left[a].x.shape(), left[a].letters), B(left[b].x.shape(), left[b].letters);
+      double size = 1;
+      const Letters letters = kept(out, left, a, b);
+      for (const char c : letters) size *= static_cast<double>(std::max(A.size[place_of(c)], B.size[place_of(c)]));
+      const double more = size - static_cast<double>(left[a].x.numel()) - static_cast<double>(left[b].x.numel());
+      if (more < least && letters.count <= Shape::max_rank) least = more, best = {a, b};
+    }
+  return best;
+}
+
+// Replaces two operands by their product, in the place of the first.
+void contract_pair(const std::string& formula, const Letters& out, std::vector<Operand>& left, DType computed) {
+  const auto [a, b] = cheapest(out, left);
+  const Letters &la = left[a].letters, &lb = left[b].letters, common = kept(out, left, a, b);
+  const bool last = left.size() == 2;
+  if (!last && common.count > Shape::max_rank)
+    bad(formula, "a product on the way has more axes than a tensor can have");
+  Letters ly = la, lx = lb;
+  const Tensor y = sum_others(left[a].x, ly, filter(la, [&](char c) { return common.has(c) || lb.has(c); }));
+  const Tensor x = sum_others(left[b].x, lx, filter(lb, [&](char c) { return common.has(c) || la.has(c); }));
+  const Letters to = last ? out : common;
+  left[a] = {contract(y, ly, x, lx, to, computed), to};
+  left.erase(left.begin() + static_cast<std::ptrdiff_t>(b));
+}
+
 // Whether there are intermediate results, which would be rounded.
 bool several_steps(const Formula& f) {
   if (f.operands.size() != 2) return f.operands.size() > 2;
@@ -389,37 +440,11 @@ Tensor einsum(const std::string& formula, const std::vector<Tensor>& given) {
   return with_precision(p, operands, [&](std::vector<Tensor> operands) {
     for (Tensor& x : operands)
       if (computed == t || !is_floating(x.dtype())) x = x.to(t);
-    Tensor y = operands[0];
-    Letters ly = f.operands[0];
-    for (std::size_t i = 1; i < operands.size(); ++i) {
-      // Keeps the indices that the result or a later operand uses.
-      const auto later = [&](char c) {
-        return f.out.has(c) || std::any_of(f.operands.begin() + static_cast<std::ptrdiff_t>(i) + 1, f.operands.end(),
-                                           [c](const Letters& l) { return l.has(c); });
-      };
-      Letters lx = f.operands[i], keep_y, keep_x;
-      for (const char c : ly)
-        if (later(c) || lx.has(c)) keep_y.push(c);
-      for (const char c : lx)
-        if (later(c) || ly.has(c)) keep_x.push(c);
-      y = sum_others(y, ly, keep_y);
-      const Tensor x = sum_others(operands[i], lx, keep_x);
-      const bool last = i + 1 == operands.size();
-      Letters out;
-      if (last) {
-        out = f.out;
-      } else {
-        int kept = 0;
-        for (const char c : ly) kept += later(c);
-        for (const char c : lx) kept += later(c) && !ly.has(c);
-        if (kept > Shape::max_rank) bad(formula, "a product on the way has more axes than a tensor can have");
-        out = filter(ly, later);
-        for (const char c : lx)
-          if (later(c) && !ly.has(c)) out.push(c);
-      }
-      y = contract(y, ly, x, lx, out, computed);
-      ly = out;
-    }
+    std::vector<Operand> left;
+    for (std::size_t i = 0; i < operands.size(); ++i) left.push_back({operands[i], f.operands[i]});
+    while (left.size() > 1) contract_pair(formula, f.out, left, computed);
+    Tensor y = left[0].x;
+    Letters ly = left[0].letters;
     y = arrange(sum_others(y, ly, f.out), ly, f.out);
     return y.impl() == given[0].impl() ? y.clone() : y;
   });

@@ -11,19 +11,27 @@
 namespace fit {
 namespace {
 
-constexpr std::int64_t max_side = 1 << 14;  // rows or columns: LAPACK's int can hold several times the square
+constexpr std::int64_t max_matrix = 1 << 28;  // elements: LAPACK's int can hold several times as many
 
 // Throws Error unless x is floating and has at least two axes.
 void expect_matrices(const char* op, const char* name, const Tensor& x) {
   check::floating(op, name, x);
   if (x.rank() < 2) check::fail(op, name, " has shape ", x.shape(), ": it must be [..., M, N]");
-  if (x.shape()[-1] > max_side || x.shape()[-2] > max_side)
-    check::fail(op, name, " has shape ", x.shape(), ": a matrix may have at most ", max_side, " rows and columns");
+  if (x.shape()[-1] > 0 && x.shape()[-2] > max_matrix / x.shape()[-1])
+    check::fail(
+        op, name, " has shape ", x.shape(), ": a matrix may have at most 2^28 elements",
+        x.shape()[-2] > x.shape()[-1] ? "; of so many rows, solve the normal equations in parts of the rows" : "");
 }
 
 void expect_square(const char* op, const char* name, const Tensor& x) {
   expect_matrices(op, name, x);
   if (x.shape()[-1] != x.shape()[-2]) check::fail(op, name, " has shape ", x.shape(), ": it must be [..., N, N]");
+}
+
+// x with these leading axes: broadcast.
+Tensor with_leading(const Tensor& x, Shape leading) {
+  const int rank = leading.rank();
+  return broadcast_to(x, leading.inserted(rank, x.shape()[-2]).inserted(rank + 1, x.shape()[-1]));
 }
 
 // The rule of a system a x = b: [..., M, N] and [..., M, K] with equal leading axes.
@@ -109,9 +117,15 @@ auto exactly(const detail::Inputs::Ref (&operands)[N], const Body& body) {
 
 }  // namespace
 
-Tensor solve(const Tensor& a, const Tensor& b) {
-  expect_square("solve", "a", a);
-  expect_system("solve", "[..., N, N] and [..., N, K]", a, b);
+Tensor solve(const Tensor& given_a, const Tensor& given_b) {
+  expect_square("solve", "a", given_a);
+  expect_matrices("solve", "b", given_b);
+  if (given_a.shape()[-1] != given_b.shape()[-2])
+    check::fail("solve", "a has shape ", given_a.shape(), ", b ", given_b.shape(),
+                ": they must be [..., N, N] and [..., N, K]; unsqueeze(b, -1) makes a vector a column");
+  const auto leading = [](const Tensor& x) { return x.shape().erased(x.rank() - 1).erased(x.rank() - 2); };
+  const Shape both = check::broadcast("solve", leading(given_a), leading(given_b));
+  const Tensor a = with_leading(given_a, both), b = with_leading(given_b, both);
   return exactly({a, b}, [](const Tensor& a, const Tensor& b) {
     const Stack left("solve", "a", a), right(b);
     Stack x(b.shape());

@@ -89,6 +89,19 @@ Tensor convolution(const char* op, const Tensor& x, const Tensor& weight, const 
   });
 }
 
+}  // namespace
+
+std::string PerAxis::str() const {
+  return at_[0] == at_[1] ? std::to_string(at_[0]) : '(' + std::to_string(at_[0]) + ", " + std::to_string(at_[1]) + ')';
+}
+
+void expect_axes(const char* op, const char* name, int axes, const PerAxis& given) {
+  if (given.count() > axes)
+    check::fail(op, name, " is ", given.str(), ": the windows slide along one axis, so it must be one number");
+}
+
+namespace {
+
 // Checks the arguments of conv1d (axes = 1) or conv2d (axes = 2).
 void expect_convolution(const char* op, int axes, const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvOptions& o) {
@@ -96,37 +109,47 @@ void expect_convolution(const char* op, int axes, const Tensor& x, const Tensor&
       axes == 1 ? "x [N, C, L] and weight [O, C / groups, K]" : "x [N, C, H, W] and weight [O, C / groups, K, L]";
   check::floating(op, "x", x);
   check::floating(op, "weight", weight);
+  expect_axes(op, "stride", axes, o.stride());
+  expect_axes(op, "padding", axes, o.padding());
+  expect_axes(op, "dilation", axes, o.dilation());
   constexpr std::int64_t largest = std::int64_t{1} << 30;
-  if (o.stride() < 1 || o.dilation() < 1 || o.padding() < 0 || o.groups() < 1 ||
-      std::max({o.stride(), o.dilation(), o.padding(), o.groups()}) > largest)
-    check::fail(op, "stride ", o.stride(), ", padding ", o.padding(), ", dilation ", o.dilation(), ", groups ",
-                o.groups(), ": padding can't be negative, the others must be positive, and all at most 2^30");
+  for (int a = 0; a < axes; ++a)
+    if (o.stride()[a] < 1 || o.dilation()[a] < 1 || o.padding()[a] < 0 || o.groups() < 1 ||
+        std::max({o.stride()[a], o.dilation()[a], o.padding()[a], o.groups()}) > largest)
+      check::fail(op, "stride ", o.stride().str(), ", padding ", o.padding().str(), ", dilation ", o.dilation().str(),
+                  ", groups ", o.groups(),
+                  ": padding can't be negative, the others must be positive, and all at most 2^30");
   if (x.rank() != axes + 2 || weight.rank() != axes + 2 || x.shape()[1] != weight.shape()[1] * o.groups() ||
       weight.shape()[0] % o.groups() != 0 || weight.numel() == 0)
     check::fail(op, "x has shape ", x.shape(), ", weight ", weight.shape(), ", groups is ", o.groups(),
                 ": they must be ", sizes, ", none of them empty, with groups a divisor of O");
-  for (int a = 2; a < axes + 2; ++a)
-    if (o.dilation() * (weight.shape()[a] - 1) + 1 > x.shape()[a] + 2 * o.padding())
-      check::fail(op, "x has shape ", x.shape(), ", weight ", weight.shape(), ", padding ", o.padding(), ", dilation ",
-                  o.dilation(), ": the window is wider than axis ", a);
+  for (int a = 0; a < axes; ++a)
+    if (o.dilation()[a] * (weight.shape()[a + 2] - 1) + 1 > x.shape()[a + 2] + 2 * o.padding()[a])
+      check::fail(op, "x has shape ", x.shape(), ", weight ", weight.shape(), ", padding ", o.padding().str(),
+                  ", dilation ", o.dilation().str(), ": the window is wider than axis ", a + 2);
   if (bias.defined()) check::floating(op, "bias", bias), check::shape(op, "bias", bias, {weight.shape()[0]});
 }
 
 }  // namespace
 
+std::vector<std::int64_t> padding_widths(const PerAxis& padding, int axes) {
+  if (padding == 0) return {};
+  if (axes == 1) return {padding[0], padding[0]};
+  return {padding[1], padding[1], padding[0], padding[0]};
+}
+
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& o) {
   expect_convolution("conv1d", 1, x, weight, bias, o);
-  const Windows w{1, weight.shape()[2], 1, o.stride(), 1, o.dilation()};
-  const auto padding =
-      o.padding() > 0 ? std::vector<std::int64_t>{o.padding(), o.padding()} : std::vector<std::int64_t>{};
-  return squeeze(convolution("conv1d", unsqueeze(x, 2), unsqueeze(weight, 2), bias, w, padding, o.groups()), 2);
+  const Windows w{1, weight.shape()[2], 1, o.stride()[0], 1, o.dilation()[0]};
+  return squeeze(
+      convolution("conv1d", unsqueeze(x, 2), unsqueeze(weight, 2), bias, w, padding_widths(o.padding(), 1), o.groups()),
+      2);
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& o) {
   expect_convolution("conv2d", 2, x, weight, bias, o);
-  const Windows w{weight.shape()[2], weight.shape()[3], o.stride(), o.stride(), o.dilation(), o.dilation()};
-  const auto padding = o.padding() > 0 ? std::vector<std::int64_t>(4, o.padding()) : std::vector<std::int64_t>{};
-  return convolution("conv2d", x, weight, bias, w, padding, o.groups());
+  const Windows w{weight.shape()[2], weight.shape()[3], o.stride()[0], o.stride()[1], o.dilation()[0], o.dilation()[1]};
+  return convolution("conv2d", x, weight, bias, w, padding_widths(o.padding(), 2), o.groups());
 }
 
 }  // namespace fit

@@ -9,28 +9,45 @@ namespace {
 
 enum class Pool { max, mean };
 
-Tensor pooled(const char* op, Pool kind, int axes, const Tensor& x, std::int64_t size, const PoolOptions& o) {
+// Checks the arguments; `stride` has no 0.
+void expect_pool(const char* op, int axes, const Tensor& x, const PerAxis& size, const PerAxis& stride,
+                 const PoolOptions& o) {
   check::floating(op, "x", x);
   if (x.rank() != axes + 2)
     check::fail(op, "x has shape ", x.shape(), ": it must be ", axes == 1 ? "[N, C, L]" : "[N, C, H, W]");
-  const std::int64_t stride = o.stride() == 0 ? size : o.stride();
-  if (size < 1 || size > std::int64_t{1} << 30 || stride < 1)
-    check::fail(op, "size is ", size, ", stride ", o.stride(), ": both must be positive (or the stride 0, for size)");
-  if (o.padding() < 0 || o.padding() > size / 2)
-    check::fail(op, "padding is ", o.padding(), ": it must be in 0 … ", size / 2, ", half the size ", size);
-  for (int a = 2; a < x.rank(); ++a)
-    if (x.shape()[a] + 2 * o.padding() < size)
-      check::fail(op, "x has shape ", x.shape(), ", the window ", size, ": it is wider than axis ", a);
+  expect_axes(op, "size", axes, size);
+  expect_axes(op, "stride", axes, o.stride());
+  expect_axes(op, "padding", axes, o.padding());
+  expect_axes(op, "dilation", axes, o.dilation());
+  constexpr std::int64_t largest = std::int64_t{1} << 30;
+  for (int a = 0; a < axes; ++a) {
+    if (size[a] < 1 || size[a] > largest || stride[a] < 1 || o.dilation()[a] < 1 || o.dilation()[a] > largest)
+      check::fail(op, "size is ", size.str(), ", stride ", o.stride().str(), ", dilation ", o.dilation().str(),
+                  ": all must be positive (or the stride 0, for size)");
+    if (o.padding()[a] < 0 || o.padding()[a] > size[a] / 2)
+      check::fail(op, "padding is ", o.padding().str(), ": it must be in 0 … ", size[a] / 2, ", half the size ",
+                  size.str());
+    if (x.shape()[a + 2] + 2 * o.padding()[a] < o.dilation()[a] * (size[a] - 1) + 1)
+      check::fail(op, "x has shape ", x.shape(), ", the window ", size.str(),
+                  o.dilation() == 1 ? "" : ", dilation " + o.dilation().str(), ": it is wider than axis ", a + 2);
+  }
+}
+
+Tensor pooled(const char* op, Pool kind, int axes, const Tensor& x, const PerAxis& size, const PoolOptions& o) {
+  const auto stride_of = [&](int a) { return o.stride()[a] == 0 ? size[a] : o.stride()[a]; };
+  const PerAxis stride(stride_of(0), stride_of(1));
+  expect_pool(op, axes, x, size, stride, o);
   const Scalar border = kind == Pool::max ? -std::numeric_limits<double>::infinity() : 0.;
-  const std::vector<std::int64_t> widths(static_cast<std::size_t>(2 * axes), o.padding());
-  const Windows w = axes == 1 ? Windows{1, size, 1, stride} : Windows{size, size, stride, stride};
+  const std::vector<std::int64_t> widths = padding_widths(o.padding(), axes);
+  const Windows w = axes == 1 ? Windows{1, size[0], 1, stride[0], 1, o.dilation()[0]}
+                              : Windows{size[0], size[1], stride[0], stride[1], o.dilation()[0], o.dilation()[1]};
   const auto windows_of = [&](const Tensor& t, Scalar border) {  // [N, C, elements, down, right]
-    const Tensor wide = o.padding() > 0 ? pad(t, widths, PadMode::constant, border) : t;
+    const Tensor wide = !widths.empty() ? pad(t, widths, PadMode::constant, border) : t;
     return flatten(patches(op, axes == 1 ? unsqueeze(wide, 2) : wide, w), 2, 3);
   };
   const Tensor windows = windows_of(x, border);
   Tensor y = kind == Pool::max ? max(windows, 2) : mean(windows, 2);
-  if (kind == Pool::max && o.padding() > 0 && any(y.detach() == border).item<bool>()) {
+  if (kind == Pool::max && !widths.empty() && any(y.detach() == border).item<bool>()) {
     // The border is as large as all elements of a window: the first that is no border gets the gradient.
     const Tensor first = argmax(windows_of(ones(x.shape().with(0, 1).with(1, 1)), 0.), 2, keepdims);
     const Tensor ids = where(unsqueeze(y.detach(), 2) == border, first, argmax(windows, 2, keepdims));
@@ -41,16 +58,16 @@ Tensor pooled(const char* op, Pool kind, int axes, const Tensor& x, std::int64_t
 
 }  // namespace
 
-Tensor max_pool1d(const Tensor& x, std::int64_t size, const PoolOptions& options) {
+Tensor max_pool1d(const Tensor& x, PerAxis size, const PoolOptions& options) {
   return pooled("max_pool1d", Pool::max, 1, x, size, options);
 }
-Tensor max_pool2d(const Tensor& x, std::int64_t size, const PoolOptions& options) {
+Tensor max_pool2d(const Tensor& x, PerAxis size, const PoolOptions& options) {
   return pooled("max_pool2d", Pool::max, 2, x, size, options);
 }
-Tensor avg_pool1d(const Tensor& x, std::int64_t size, const PoolOptions& options) {
+Tensor avg_pool1d(const Tensor& x, PerAxis size, const PoolOptions& options) {
   return pooled("avg_pool1d", Pool::mean, 1, x, size, options);
 }
-Tensor avg_pool2d(const Tensor& x, std::int64_t size, const PoolOptions& options) {
+Tensor avg_pool2d(const Tensor& x, PerAxis size, const PoolOptions& options) {
   return pooled("avg_pool2d", Pool::mean, 2, x, size, options);
 }
 

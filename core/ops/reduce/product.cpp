@@ -12,6 +12,7 @@
 #include "ops/common/precision.hpp"
 #include "ops/elementwise/arithmetic.hpp"
 #include "ops/index/axis_slices.hpp"
+#include "ops/reduce/cumulative.hpp"
 #include "ops/reduce/long_range.hpp"
 #include "ops/reduce/reduced_rows.hpp"
 #include "ops/reduce/reduction.hpp"
@@ -279,11 +280,15 @@ Tensor prod(const Tensor& x, const Axes& axes, KeepDims keep) {
   });
 }
 
-Tensor cumprod(const Tensor& x, int axis) {
-  axis = slice_axis("cumprod", x, axis);
-  return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
-    return record("cumprod", {x}, running_products(x.dtype() == boolean ? x.to(int64) : x, axis), keep::inputs,
-                  [axis](Backward& b) { b.give(0, cumprod_backward(b.x(0), b.dy(), axis)); });
+Tensor cumprod(const Tensor& given, int axis, const CumulativeOptions& options) {
+  axis = slice_axis("cumprod", given, axis);
+  const bool flips = options.reverse() && given.rank() > 0;
+  return with_precision(Precision::float32, {given}, [&](const Tensor& given) {
+    const Tensor x = flips ? flip(given, axis) : given;
+    const Tensor y =
+        record("cumprod", {x}, running_products(x.dtype() == boolean ? x.to(int64) : x, axis), keep::inputs,
+               [axis](Backward& b) { b.give(0, cumprod_backward(b.x(0), b.dy(), axis)); });
+    return exclusive(flips ? flip(y, axis) : y, axis, options, 1);
   });
 }
 

@@ -9,6 +9,7 @@
 #include "ops/elementwise/arithmetic.hpp"
 #include "ops/elementwise/functions.hpp"
 #include "ops/index/axis_slices.hpp"
+#include "ops/reduce/cumulative.hpp"
 #include "ops/reduce/reduction.hpp"
 #include "ops/reduce/slice_scale.hpp"
 #include "tensor/check.hpp"
@@ -277,6 +278,13 @@ Tensor std(const Tensor& x, const Axes& axes, Correction correction, KeepDims ke
   return var_or_std("std", x, Reduction("std", x, axes), correction, keep, true);
 }
 
+Tensor var(const Tensor& x, const Axes& axes, KeepDims keep, Correction correction) {
+  return var(x, axes, correction, keep);
+}
+Tensor std(const Tensor& x, const Axes& axes, KeepDims keep, Correction correction) {
+  return std(x, axes, correction, keep);
+}
+
 Tensor norm(const Tensor& x, double p, const Axes& axes, KeepDims keep) {
   check::floating("norm", "x", x);
   if (std::isnan(p)) check::fail("norm", "p is NaN: it must be a number or infinite");
@@ -343,10 +351,11 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, KeepDims keep) {
 Tensor any(const Tensor& x, const Axes& axes, KeepDims keep) { return any_or_all("any", x, axes, keep, false); }
 Tensor all(const Tensor& x, const Axes& axes, KeepDims keep) { return any_or_all("all", x, axes, keep, true); }
 
-Tensor cumsum(const Tensor& x, int axis) {
+Tensor cumsum(const Tensor& x, int axis, const CumulativeOptions& options) {
   axis = slice_axis("cumsum", x, axis);
-  return with_precision(Precision::native_or_float32, {x},
-                        [&](const Tensor& x) { return running_sum(x, axis, false); });
+  return with_precision(Precision::native_or_float32, {x}, [&](const Tensor& x) {
+    return exclusive(running_sum(x, axis, options.reverse()), axis, options, 0);
+  });
 }
 
 }  // namespace fit

@@ -167,6 +167,10 @@ Tensor arange(Scalar start, Scalar stop, Scalar step, DType dtype) {
   return y;
 }
 
+Tensor arange(Scalar start, Scalar stop) {
+  return arange(start, stop, 1, is_floating(start.dtype()) || is_floating(stop.dtype()) ? float32 : int64);
+}
+
 Tensor arange(std::int64_t n) {
   if (n < 0) check::fail("arange", "n is ", n, ": it can't be negative");
   Tensor y = Tensor::empty({n}, int64);

@@ -18,10 +18,15 @@ Tensor Tensor::square() const { return fit::square(*this); }
 Tensor Tensor::reciprocal() const { return fit::reciprocal(*this); }
 Tensor Tensor::remainder(const Tensor& o) const { return fit::remainder(*this, o); }
 Tensor Tensor::remainder(Scalar o) const { return fit::remainder(*this, o); }
+Tensor Tensor::fmod(const Tensor& o) const { return fit::fmod(*this, o); }
+Tensor Tensor::fmod(Scalar o) const { return fit::fmod(*this, o); }
+Tensor Tensor::floor_divide(const Tensor& o) const { return fit::floor_divide(*this, o); }
+Tensor Tensor::floor_divide(Scalar o) const { return fit::floor_divide(*this, o); }
 Tensor Tensor::exp() const { return fit::exp(*this); }
 Tensor Tensor::log() const { return fit::log(*this); }
 Tensor Tensor::log1p() const { return fit::log1p(*this); }
 Tensor Tensor::log2() const { return fit::log2(*this); }
+Tensor Tensor::log10() const { return fit::log10(*this); }
 Tensor Tensor::expm1() const { return fit::expm1(*this); }
 Tensor Tensor::sqrt() const { return fit::sqrt(*this); }
 Tensor Tensor::rsqrt() const { return fit::rsqrt(*this); }
@@ -32,7 +37,12 @@ Tensor Tensor::tan() const { return fit::tan(*this); }
 Tensor Tensor::asin() const { return fit::asin(*this); }
 Tensor Tensor::acos() const { return fit::acos(*this); }
 Tensor Tensor::atan() const { return fit::atan(*this); }
+Tensor Tensor::sinh() const { return fit::sinh(*this); }
+Tensor Tensor::cosh() const { return fit::cosh(*this); }
 Tensor Tensor::tanh() const { return fit::tanh(*this); }
+Tensor Tensor::asinh() const { return fit::asinh(*this); }
+Tensor Tensor::acosh() const { return fit::acosh(*this); }
+Tensor Tensor::atanh() const { return fit::atanh(*this); }
 Tensor Tensor::erf() const { return fit::erf(*this); }
 Tensor Tensor::sigmoid() const { return fit::sigmoid(*this); }
 Tensor Tensor::relu() const { return fit::relu(*this); }
@@ -53,6 +63,7 @@ Tensor Tensor::logical_not() const { return fit::logical_not(*this); }
 Tensor Tensor::isnan() const { return fit::isnan(*this); }
 Tensor Tensor::isfinite() const { return fit::isfinite(*this); }
 Tensor Tensor::isinf() const { return fit::isinf(*this); }
+Tensor Tensor::isclose(const Tensor& o, double rtol, double atol) const { return fit::isclose(*this, o, rtol, atol); }
 bool Tensor::equal(const Tensor& o) const { return fit::equal(*this, o); }
 bool Tensor::allclose(const Tensor& o, double rtol, double atol) const { return fit::allclose(*this, o, rtol, atol); }
 Tensor Tensor::sum(const Axes& axes, KeepDims keep) const { return fit::sum(*this, axes, keep); }
@@ -60,7 +71,13 @@ Tensor Tensor::mean(const Axes& axes, KeepDims keep) const { return fit::mean(*t
 Tensor Tensor::var(const Axes& axes, Correction correction, KeepDims keep) const {
   return fit::var(*this, axes, correction, keep);
 }
+Tensor Tensor::var(const Axes& axes, KeepDims keep, Correction correction) const {
+  return fit::var(*this, axes, correction, keep);
+}
 Tensor Tensor::std(const Axes& axes, Correction correction, KeepDims keep) const {
+  return fit::std(*this, axes, correction, keep);
+}
+Tensor Tensor::std(const Axes& axes, KeepDims keep, Correction correction) const {
   return fit::std(*this, axes, correction, keep);
 }
 Tensor Tensor::prod(const Axes& axes, KeepDims keep) const { return fit::prod(*this, axes, keep); }
@@ -87,7 +104,12 @@ Tensor Tensor::argmin() const { return fit::argmin(*this); }
 Tensor Tensor::any(const Axes& axes, KeepDims keep) const { return fit::any(*this, axes, keep); }
 Tensor Tensor::all(const Axes& axes, KeepDims keep) const { return fit::all(*this, axes, keep); }
 Tensor Tensor::cumsum(int axis) const { return fit::cumsum(*this, axis); }
+Tensor Tensor::cumsum(int axis, const CumulativeOptions& options) const { return fit::cumsum(*this, axis, options); }
 Tensor Tensor::cumprod(int axis) const { return fit::cumprod(*this, axis); }
+Tensor Tensor::cumprod(int axis, const CumulativeOptions& options) const { return fit::cumprod(*this, axis, options); }
+Tensor Tensor::logcumsumexp(int axis) const { return fit::logcumsumexp(*this, axis); }
+std::pair<Tensor, Tensor> Tensor::cummax(int axis) const { return fit::cummax(*this, axis); }
+std::pair<Tensor, Tensor> Tensor::cummin(int axis) const { return fit::cummin(*this, axis); }
 Tensor Tensor::bincount(const Tensor& weights, std::int64_t minimum) const {
   return fit::bincount(*this, weights, minimum);
 }
@@ -115,6 +137,9 @@ Tensor Tensor::repeat_interleave(std::int64_t count, int axis) const {
   return fit::repeat_interleave(*this, count, axis);
 }
 Tensor Tensor::roll(std::int64_t shift, int axis) const { return fit::roll(*this, shift, axis); }
+Tensor Tensor::roll(const std::vector<std::int64_t>& shifts, const std::vector<int>& axes) const {
+  return fit::roll(*this, shifts, axes);
+}
 std::vector<Tensor> Tensor::unbind(int axis) const { return fit::unbind(*this, axis); }
 Tensor Tensor::diagonal(std::int64_t offset, int a, int b) const { return fit::diagonal(*this, offset, a, b); }
 Tensor Tensor::diag(std::int64_t offset) const { return fit::diag(*this, offset); }

@@ -76,6 +76,15 @@ Tensor roll(const Tensor& x, std::int64_t shift, int axis) {
   return reread(x, axis, n, [=](std::int64_t i) { return (i + back) % n; });
 }
 
+Tensor roll(const Tensor& x, const std::vector<std::int64_t>& shifts, const std::vector<int>& axes) {
+  check::defined("roll", "x", x);
+  if (shifts.size() != axes.size())
+    check::fail("roll", shifts.size(), " shifts and ", axes.size(), " axes: there must be a shift for each axis");
+  Tensor y = x;
+  for (std::size_t i = 0; i < shifts.size(); ++i) y = roll(y, shifts[i], axes[i]);
+  return shifts.empty() ? x.clone() : y;
+}
+
 Tensor pad(const Tensor& x, const std::vector<std::int64_t>& widths, PadMode mode, Scalar value) {
   check::defined("pad", "x", x);
   if (widths.size() % 2 != 0 || static_cast<int>(widths.size()) > 2 * x.rank())
@@ -85,22 +94,26 @@ Tensor pad(const Tensor& x, const std::vector<std::int64_t>& widths, PadMode mod
   for (std::size_t k = 0; k + 1 < widths.size(); k += 2) {
     const int axis = x.rank() - 1 - static_cast<int>(k / 2);
     const std::int64_t size = x.shape()[axis];
-    if (std::max(widths[k], widths[k + 1]) > max_elements / 4 || std::min(widths[k], widths[k + 1]) < -size ||
-        std::min<std::int64_t>(widths[k], 0) + std::min<std::int64_t>(widths[k + 1], 0) < -size)
+    const bool constant = mode == PadMode::constant;
+    const std::int64_t taken_before = std::min<std::int64_t>(widths[k], 0),
+                       taken_after = std::min<std::int64_t>(widths[k + 1], 0);
+    const std::int64_t before = std::max<std::int64_t>(widths[k], 0), after = std::max<std::int64_t>(widths[k + 1], 0);
+    if (std::max(before, after) > max_elements / 4 || std::min(taken_before, taken_after) < -max_elements / 4 ||
+        size + taken_before + taken_after + (constant ? before + after : 0) < 0)
       check::fail("pad", "the widths ", widths[k], " and ", widths[k + 1], " don't suit axis ", axis, " of shape ",
                   x.shape(), ": at most all of its elements can be taken away");
-    const std::int64_t before = std::max<std::int64_t>(widths[k], 0), after = std::max<std::int64_t>(widths[k + 1], 0);
-    if (widths[k] < 0 || widths[k + 1] < 0) y = slice(y, axis, before - widths[k], size - (after - widths[k + 1]));
-    const std::int64_t n = y.shape()[axis];
-    if (before == 0 && after == 0) continue;
-    if (mode == PadMode::constant) {
+    if (constant && before + after > 0) {
       const auto border = [&](std::int64_t size) { return full(y.shape().with(axis, size), value, y.dtype()); };
       y = cat({border(before), y, border(after)}, axis);
-      continue;
     }
+    if (taken_before + taken_after < 0) y = slice(y, axis, -taken_before, y.size(axis) + taken_after);
+    const std::int64_t n = y.shape()[axis];
+    if (constant || (before == 0 && after == 0)) continue;
     if (n == 0 || (mode == PadMode::reflect && std::max(before, after) >= n))
-      check::fail("pad", "the widths are ", before, " and ", after, ", axis ", axis, " has ", n,
-                  mode == PadMode::reflect ? ": a mirror shows one less than that" : ": there is nothing to repeat");
+      check::fail(
+          "pad", "the widths are ", widths[k], " and ", widths[k + 1], ", axis ", axis, " of shape ", x.shape(),
+          n == size ? "" : joined(" has ", n, " left when negative widths are removed"),
+          mode == PadMode::reflect ? ": a mirror shows one less than there are" : ": there is nothing to repeat");
     y = reread(y, axis, before + n + after, [=](std::int64_t i) {
       const std::int64_t at = i - before;
       return mode == PadMode::replicate ? std::clamp<std::int64_t>(at, 0, n - 1)

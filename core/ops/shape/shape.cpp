@@ -74,7 +74,8 @@ Tensor flatten(const Tensor& x, int first, int last) {
 }
 
 Tensor squeeze(const Tensor& x, int axis) {
-  axis = check::axis("squeeze", x, axis);
+  axis = slice_axis("squeeze", x, axis);
+  if (x.rank() == 0) return reshaped("squeeze", x, x.shape());
   if (x.shape()[axis] != 1)
     check::fail("squeeze", "axis ", axis, " of shape ", x.shape(), " has size ", x.shape()[axis], ": it must be 1");
   return reshaped("squeeze", x, x.shape().erased(axis));

@@ -87,6 +87,7 @@ LBFGS::Point LBFGS::evaluate(const std::function<Tensor()>& closure) {
   Point point;
   {
     const EnableGrad recording;
+    zero_grad();  // gradients of before would be added, or stand for those that the closure does not compute
     const Tensor loss = closure();
     if (!loss.defined() || loss.numel() != 1)
       check::fail(lbfgs_op, "the loss is ", loss.defined() ? "of shape " + loss.shape().str() : "undefined",
@@ -98,6 +99,10 @@ LBFGS::Point LBFGS::evaluate(const std::function<Tensor()>& closure) {
   if (!std::isfinite(point.loss) || !std::isfinite(max_gradient))
     check::fail(lbfgs_op, "the loss is ", point.loss, ", the largest gradient ", max_gradient,
                 ": both must be finite; a smaller lr, or LineSearch::strong_wolfe, may help");
+  if (std::none_of(parameters_.begin(), parameters_.end(),
+                   [](const auto& entry) { return entry.second.requires_grad() && entry.second.has_grad(); }))
+    check::fail(lbfgs_op, "no trained parameter has a gradient after the closure, whose loss is ", point.loss,
+                ": it must compute the loss without NoGrad, and call loss.backward()");
   ++func_evals_;
   return point;
 }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "fit/graph/graph.hpp"
 #include "plot/figures/frame.hpp"
 #include "tensor/check.hpp"
 
@@ -40,7 +41,7 @@ std::vector<std::size_t> thinned(const std::vector<double>& y) {
 // A moving average over a fiftieth of the curve. Points that are not drawn are ignored.
 Curve running_mean(const Curve& c, const Axis& y) {
   const std::size_t n = c.y.size(), half = n / 100;
-  Curve mean{c.label, {}, c.x};
+  Curve mean{c.label, c.x, {}};
   double sum = 0;
   std::size_t count = 0, begin = 0, end = 0;
   for (std::size_t i = 0; i < n; ++i) {
@@ -67,6 +68,13 @@ Path path_of(const Curve& c, const Frame& frame, Rgb color, double opacity) {
 }
 
 }  // namespace
+
+Coordinates::Coordinates(const Tensor& values) {
+  if (!values.defined() || values.rank() != 1)
+    check::fail(lines_op, "the coordinates of a curve are ", values.defined() ? values.shape().str() : "undefined",
+                ": they must be numbers along one axis, [N]");
+  values_ = values.detach().to(float64).to_vector<double>();
+}
 
 Figure lines(const std::vector<Curve>& curves, const LineOptions& options) {
   check_curves(curves);

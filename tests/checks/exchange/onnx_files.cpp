@@ -76,6 +76,16 @@ void ops() {
   op("activations", [](const Tensor& x) {
     return relu(x) + sigmoid(x) + silu(x) + softplus(x) + log_sigmoid(x) + leaky_relu(x, 0.2) + elu(x, 1.3);
   });
+  op("hyperbolic", [&](const Tensor& x) {
+    return sinh(x) + cosh(x) + asinh(x) + acosh(1 + positive(x)) + atanh(tanh(x)) + log10(positive(x));
+  });
+  op("more_activations", [](const Tensor& x) {
+    return selu(x) + celu(x, 0.7) + mish(x) + softsign(x) + softplus(x, 2) + prelu(x, full({1}, 0.2));
+  });
+  op("hard",
+     [](const Tensor& x) { return hardtanh(x) + 2 * hardsigmoid(4 * x) + 4 * hardswish(3 * x) + 8 * relu6(5 * x); });
+  op(
+      "cumsum_exclusive", [](const Tensor& x) { return cumsum(x, 0, CumulativeOptions().reverse().exclusive()); }, 0);
   op("gelu", [](const Tensor& x) { return gelu(x) + gelu(x, Gelu::tanh) * 2 + erf(x); });
   op("steps",
      [](const Tensor& x) { return floor(x) + 2 * ceil(x) + 4 * round(x) + 8 * trunc(x) + 16 * sign(x) + abs(neg(x)); });

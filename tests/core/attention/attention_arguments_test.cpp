@@ -9,6 +9,8 @@
 namespace fit::test::attention_arguments_test {
 namespace {
 
+using Catch::Matchers::Contains;
+
 std::string message_of(const std::function<void()>& call) {
   try {
     call();
@@ -171,6 +173,32 @@ TEST_CASE("a function that returns the output alone computes nothing in vain", "
   // Tensors have their heads first.
   CHECK(same_bits(attend(x, x, x).output, scaled_dot_product_attention(x, x, x)));
   CHECK_FALSE(attend(x, x, x).weights.defined());
+}
+
+TEST_CASE("a mask of padding (B, S) with B = S, and heads in the place of positions, are told") {
+  const Tensor q = ones({3, 2, 3, 4}),
+               padding = tensor({{true, true, true}, {true, false, false}, {true, true, false}});
+  const auto of = [&](const Tensor& mask) {
+    return message_of([&] { scaled_dot_product_attention(q, q, q, masked(mask)); });
+  };
+  CHECK_THAT(of(padding), Contains("its rows look like padding, (B, S); give padding as unsqueeze(mask, 1)"));
+  CHECK_THAT(of(padding.to(int64)), Contains("its rows look like padding"));
+  CHECK_THAT(of(flip(padding, 1)), Contains("its rows look like padding"));  // on the left
+  const std::string fine = "nothing was thrown";
+  CHECK(of(unsqueeze(padding, 1)) == fine);
+  CHECK(of(unsqueeze(padding, 0)) == fine);
+  CHECK(of(create_look_ahead_mask(3)) == fine);
+  CHECK(of(triu(ones({3, 3}))) == fine);
+  CHECK(of(tensor({{1, 0, 1}, {1, 0, 0}, {1, 0, 0}})) == fine);
+  CHECK(of(ones({3, 3}, boolean)) == fine);
+
+  const Tensor last = ones({3, 5, 2, 4}), keys = ones({3, 7, 2, 4});  // (B, S, H, D)
+  CHECK_THAT(message_of([&] { scaled_dot_product_attention(last, keys, keys); }),
+             Contains("if they are (B, S, H, D), transpose(x, 1, 2) them first"));
+  CHECK_THAT(message_of([&] {
+               scaled_dot_product_attention(last, last, last, masked(ones({5, 5})));
+             }),
+             Contains("the number of keys is H: if q, k and v are (B, S, H, D), transpose(x, 1, 2) them first"));
 }
 
 TEST_CASE("masks are made") {

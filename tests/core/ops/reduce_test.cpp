@@ -225,13 +225,13 @@ TEST_CASE("max, min and their indices: first of equals, and NaN wins", "[reduce]
               if (!std::isnan(row[high]) && (row[i] > row[high] || std::isnan(row[i]))) high = i;
               if (!std::isnan(row[low]) && (row[i] < row[low] || std::isnan(row[i]))) low = i;
             }
-            CHECK(argmax(x, 1).data<std::int64_t>()[r] == high);
-            CHECK(argmin(x, 1).data<std::int64_t>()[r] == low);
-            CHECK(argmax(side, 0).data<std::int64_t>()[r] == high);
-            CHECK(argmin(side, 0, keepdims).data<std::int64_t>()[r] == low);
-            const double top = max(x, 1).to(float64).data<double>()[r];
+            CHECK(argmax(x, 1)[r].item<std::int64_t>() == high);
+            CHECK(argmin(x, 1)[r].item<std::int64_t>() == low);
+            CHECK(argmax(side, 0)[r].item<std::int64_t>() == high);
+            CHECK(argmin(side, 0, keepdims)[{0, r}].item<std::int64_t>() == low);
+            const double top = max(x, 1)[r].item();
             CHECK((top == row[high] || (std::isnan(top) && std::isnan(row[high]))));
-            const double bottom = min(side, 0).to(float64).data<double>()[r];
+            const double bottom = min(side, 0)[r].item();
             CHECK((bottom == row[low] || (std::isnan(bottom) && std::isnan(row[low]))));
           }
         };

@@ -5,6 +5,8 @@ namespace fit::test {
 
 static std::vector<OpRow> windows() {
   const auto o = ConvOptions().stride(2).padding(1).dilation(2).groups(2);
+  const auto uneven = ConvOptions().stride({2, 1}).padding({0, 2}).dilation({1, 2});
+  const auto wide = PoolOptions().stride({1, 2}).padding({1, 0}).dilation({2, 1});
   const auto p = PoolOptions().stride(1).padding(1);
   const auto conv1 = [](const ConvOptions& options) {
     return [options](const auto& in) { return conv1d(in[0], in[1], in.size() > 2 ? in[2] : Tensor(), options); };
@@ -25,6 +27,10 @@ static std::vector<OpRow> windows() {
                [] {
                  conv1d(zeros({1, 2, 3}), zeros({1, 1, 3}));
                })
+          .bad("stride is (1, 2): the windows slide along one axis",
+               [] {
+                 conv1d(zeros({1, 1, 3}), zeros({1, 1, 3}), {}, ConvOptions().stride({1, 2}));
+               })
           .bad("bias has shape [2]: it must be [1]",
                [] {
                  conv1d(zeros({1, 1, 3}), zeros({1, 1, 3}), zeros({2}));
@@ -44,6 +50,18 @@ static std::vector<OpRow> windows() {
                  conv2d(zeros({1, 1, 3, 3}), zeros({1, 1, 2, 4}));
                }),
       OpRow("conv2d", "strided, padded, dilated, in groups", conv2(o)).on({{1, 2, 4, 5}, {2, 1, 2, 3}}),
+      OpRow("conv2d", "unequal along its axes", conv2(uneven)).on({{1, 2, 5, 7}, {2, 2, 2, 3}, {2}}).optional(2),
+      OpRow("max_pool2d", "unequal along its axes",
+            [wide](const auto& in) {
+              return max_pool2d(in[0], {3, 2}, wide);
+            })
+          .from(domain::distinct)
+          .on({{1, 2, 6, 5}}),
+      OpRow("avg_pool2d", "unequal along its axes",
+            [wide](const auto& in) {
+              return avg_pool2d(in[0], {3, 2}, wide);
+            })
+          .on({{1, 2, 6, 5}}),
       OpRow("max_pool1d", [p](const auto& in) { return max_pool1d(in[0], 2, p); })
           .from(domain::distinct)
           .on({{2, 1, 5}})

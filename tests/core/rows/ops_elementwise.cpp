@@ -170,6 +170,48 @@ static std::vector<OpRow> made_of_others() {
             })
           .from(spread)
           .on({{2, 3}}),
+      OpRow("fmod", [](const auto& in) { return fmod(in[0], in[1]); })
+          .from(domain::real, spread)
+          .on({{2, 3}, {2, 3}})
+          .on({{3}, {2, 1}})
+          .on({{}, {0}})
+          .within(1e-4)
+          .bad("shapes [2] and [3] do not broadcast", [] { fmod(zeros({2}), ones({3})); })
+          .bad("b has a 0", [] { fmod(ones({2}, int64), 0); }),
+      OpRow("fmod", "by a number", [](const auto& in) { return fmod(in[0], 0.7); }).from(spread).on({{2, 3}}).on({{}}),
+      OpRow("floor_divide", [](const auto& in) { return floor_divide(in[0], in[1]); })
+          .from(Domain{-2, 2, {-1.5, 0, 1.5}}, Domain{1.5, 1.6})
+          .on({{2, 3}, {2, 3}})
+          .on({{}, {0}})
+          .except("zeros", "a step")
+          .except("a zero", "a step")
+          .bad("shapes [2] and [3] do not broadcast", [] { floor_divide(zeros({2}), ones({3})); })
+          .bad("b has a 0", [] { floor_divide(ones({2}, int64), 0); }),
+      OpRow("copysign", [](const auto& in) { return copysign(in[0], in[1]); })
+          .from(domain::nonzero, domain::nonzero)
+          .on({{2, 3}, {2, 3}})
+          .on({{3}, {2, 1}})
+          .on({{}, {0}})
+          .bad("shapes [2] and [3] do not broadcast", [] { copysign(zeros({2}), ones({3})); }),
+      OpRow("logaddexp", [](const auto& in) { return logaddexp(in[0], in[1]); })
+          .on({{2, 3}, {2, 3}})
+          .on({{3}, {2, 1}})
+          .on({{}, {}})
+          .equals([](const auto& in) { return log(exp(in[0]) + exp(in[1])); })
+          .bad("shapes [2] and [3] do not broadcast", [] { logaddexp(zeros({2}), ones({3})); }),
+      OpRow("prelu", [](const auto& in) { return prelu(in[0], in[1]); })
+          .from(domain::nonzero, domain::real)
+          .on({{2, 3}, {3}})
+          .on({{2, 3, 4}, {3}})
+          .on({{2, 3}, {1}})
+          .on({{4}, {}})
+          .on({{0, 3}, {3}})
+          .except("zeros", "x and its gradient have their corners at one point")
+          .bad("x has shape [2, 3], weight [2]",
+               [] {
+                 prelu(zeros({2, 3}), ones({2}));
+               }),
+      OpRow("softplus", "with beta", [](const auto& in) { return softplus(in[0], 1.7); }).on({{2, 3}}).on({{}}),
       OpRow("atan2", [](const auto& in) { return atan2(in[0], in[1]); })
           .from(domain::nonzero, domain::nonzero)
           .except("zeros", "the angle of the origin has no derivative")

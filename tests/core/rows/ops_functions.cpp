@@ -18,11 +18,18 @@ L normal_density(L x) { return std::exp(-x * x / 2) / std::sqrt(2 * pi); }
 constexpr L cubic = 0.044715L;
 L twice_u(L x) { return 2 * std::sqrt(2 / pi) * (x + cubic * x * x * x); }
 
+L clamped(L x, L low, L high) { return std::isnan(x) ? x : std::fmin(std::fmax(x, low), high); }
+L tanh_softplus(L x) { return std::tanh(std::log1p(std::exp(x))); }
+const L selu_scale = 1.0507009873554804934193349852946L, selu_alpha = 1.6732632423543772848170429916717L;
+
 double any_size(double) { return 0; }
 L no_slope(L) { return 0; }
 const Domain between_whole{-2, 2, {-2, -1, 0, 1, 2}}, between_halves{-2, 2, {-1.5, -0.5, 0.5, 1.5}};
 // 1/4 near a zero of the derivative.
 double away_from_gelu_zero(double x) { return std::abs(x + 0.752) < 0.25 ? 0.25 : 0; }
+const Domain above_one{1.2, 3}, inner{-2.5, 2.5}, between_ends{-4, 4, {-3, -1, 1, 3}}, between_six{-1, 7, {0, 6}};
+double away_from_mish_zero(double x) { return std::abs(x + 1.192) < 0.25 ? 0.25 : 0; }
+double away_from_swish_zero(double x) { return std::abs(x + 1.5) < 0.25 ? 0.25 : 0; }
 double away_from_silu_zero(double x) { return std::abs(x + 1.278) < 0.25 ? 0.25 : 0; }
 
 }  // namespace
@@ -37,6 +44,18 @@ const std::vector<FunctionRow>& function_rows() {
        [](L x) { return std::log1p(x); }, [](L x) { return 1 / (1 + x); }},
       {"log2", "log2", Function::log2, [](const Tensor& x) { return log2(x); }, domain::positive,
        [](L x) { return std::log2(x); }, [](L x) { return 1 / (x * std::log(2.L)); }},
+      {"log10", "log10", Function::log10, [](const Tensor& x) { return log10(x); }, domain::positive,
+       [](L x) { return std::log10(x); }, [](L x) { return 1 / (x * std::log(10.L)); }},
+      {"sinh", "sinh", Function::sinh, [](const Tensor& x) { return sinh(x); }, domain::real,
+       [](L x) { return std::sinh(x); }, [](L x) { return std::cosh(finite(x)); }},
+      {"cosh", "cosh", Function::cosh, [](const Tensor& x) { return cosh(x); }, domain::real,
+       [](L x) { return std::cosh(x); }, [](L x) { return std::sinh(finite(x)); }},
+      {"asinh", "asinh", Function::asinh, [](const Tensor& x) { return asinh(x); }, domain::real,
+       [](L x) { return std::asinh(x); }, [](L x) { return 1 / std::sqrt(1 + x * x); }},
+      {"acosh", "acosh", Function::acosh, [](const Tensor& x) { return acosh(x); }, above_one,
+       [](L x) { return std::acosh(x); }, [](L x) { return 1 / (std::sqrt(x - 1) * std::sqrt(x + 1)); }},
+      {"atanh", "atanh", Function::atanh, [](const Tensor& x) { return atanh(x); }, domain::unit,
+       [](L x) { return std::atanh(x); }, [](L x) { return std::abs(x) > 1 ? NAN : 1 / ((1 - x) * (1 + x)); }},
       {"expm1", "expm1", Function::expm1, [](const Tensor& x) { return expm1(x); }, domain::real,
        [](L x) { return std::expm1(x); }, [](L x) { return std::exp(finite(x)); }},
       {"sqrt", "sqrt", Function::sqrt, [](const Tensor& x) { return sqrt(x); }, domain::positive,
@@ -69,6 +88,32 @@ const std::vector<FunctionRow>& function_rows() {
        [](L x) { return logistic(x) * (1 + finite(x) * logistic(-x)); }, 0, away_from_silu_zero},
       {"softplus", "softplus", Function::softplus, [](const Tensor& x) { return softplus(x); }, domain::real,
        [](L x) { return std::isnan(x) ? x : std::fmax(x, 0.L) + std::log1p(std::exp(-std::abs(x))); }, logistic},
+      {"mish", "mish", Function::mish, [](const Tensor& x) { return mish(x); }, inner,
+       [](L x) { return x > 1000 ? x : finite(x) * tanh_softplus(finite(x)); },
+       [](L x) {
+         const L c = finite(x), w = tanh_softplus(c);
+         return w + c * logistic(c) * (1 - w * w);
+       },
+       0, away_from_mish_zero, 7},  // its terms cancel on both sides of the zero, as those of silu and gelu
+      {"softsign", "softsign", Function::softsign, [](const Tensor& x) { return softsign(x); }, domain::nonzero,
+       [](L x) { return std::isinf(x) ? std::copysign(1.L, x) : x / (1 + std::abs(x)); },
+       [](L x) { return 1 / ((1 + std::abs(x)) * (1 + std::abs(x))); }},
+      {"hardtanh", "hardtanh", Function::hardtanh, [](const Tensor& x) { return hardtanh(x); }, between_ends,
+       [](L x) { return clamped(x, -1, 1); }, [](L x) { return std::abs(x) < 1 ? 1.L : 0; }},
+      {"relu6", "relu6", Function::relu6, [](const Tensor& x) { return relu6(x); }, between_six,
+       [](L x) { return clamped(x, 0, 6); }, [](L x) { return x > 0 && x < 6 ? 1.L : 0; }},
+      {"hardsigmoid", "hardsigmoid", Function::hardsigmoid, [](const Tensor& x) { return hardsigmoid(x); },
+       between_ends, [](L x) { return clamped(x + 3, 0, 6) / 6; }, [](L x) { return std::abs(x) < 3 ? 1 / 6.L : 0; }},
+      {"hardswish", "hardswish", Function::hardswish, [](const Tensor& x) { return hardswish(x); }, between_ends,
+       [](L x) { return x > 3 ? x : clamped(x, -3, 3) * (clamped(x + 3, 0, 6) / 6); },
+       [](L x) { return x <= -3 ? 0
+                        : x < 3 ? (2 * x + 3) / 6
+                                : 1; }, 0, away_from_swish_zero},
+      {"celu 0.5", "celu", Function::celu, [](const Tensor& x) { return celu(x, 0.5); }, domain::nonzero,
+       [](L x) { return x > 0 ? x : std::expm1(2 * x) / 2; }, [](L x) { return x > 0 ? 1 : std::exp(2 * x); }, 0.5},
+      {"selu", "selu", Function::selu, [](const Tensor& x) { return selu(x); }, domain::nonzero,
+       [](L x) { return selu_scale * (x > 0 ? x : selu_alpha * std::expm1(x)); },
+       [](L x) { return selu_scale * (x > 0 ? 1 : selu_alpha * std::exp(x)); }},
       {"relu", "relu", Function::relu, [](const Tensor& x) { return relu(x); }, domain::nonzero,
        [](L x) { return x <= 0 ? 0 : x; }, [](L y) { return y <= 0 ? 0.L : 1; }},
       {"abs", "abs", Function::abs, [](const Tensor& x) { return abs(x); }, domain::nonzero,
@@ -116,9 +161,10 @@ template double allowed_units<double>(const FunctionRow&, const char*);
 
 // f(-x) = -f(x), or f(-x) = f(x).
 static OpRow symmetric(OpRow row, Tensor (*f)(const Tensor&)) {
-  for (const char* odd : {"sin", "tan", "asin", "atan", "tanh", "erf", "round", "trunc", "sign"})
+  for (const char* odd : {"sin", "tan", "asin", "atan", "tanh", "erf", "round", "trunc", "sign", "sinh", "asinh",
+                          "atanh", "softsign", "hardtanh"})
     if (row.op == odd) return std::move(row).holds("odd", [f](const Tensor& x) { return std::pair(f(-x), -f(x)); });
-  for (const char* even : {"cos", "abs"})
+  for (const char* even : {"cos", "cosh", "abs"})
     if (row.op == even) return std::move(row).holds("even", [f](const Tensor& x) { return std::pair(f(-x), f(x)); });
   if (row.op == "log_sigmoid")
     return std::move(row).holds("-softplus(-x)",
@@ -148,8 +194,12 @@ static std::vector<OpRow> operations() {
             .large({{70001}}),
         row.f));
   for (OpRow& r : rows)
-    if (r.op == "log1p" || r.op == "asin" || r.op == "acos")
+    if (r.op == "log1p" || r.op == "asin" || r.op == "acos" || r.op == "acosh" || r.op == "atanh")
       r = std::move(r).except("huge numbers", "it is NaN beyond -1, or 1");
+  for (OpRow& r : rows) {
+    if (r.op == "celu") r = std::move(r).bad("alpha is 0", [] { celu(zeros({2}), 0); });
+    if (r.op == "softplus") r = std::move(r).bad("beta is 0", [] { softplus(zeros({2}), 0); });
+  }
   return rows;
 }
 static const RegisterOps functions(operations);

@@ -28,14 +28,21 @@ std::vector<OpRow> linear_algebra() {
                [] {
                  solve(zeros({2, 3}), zeros({2, 1}));
                })
-          .bad("with equal leading axes",
+          .bad("a has shape [2, 2], b [3, 1]: they must be [..., N, N] and [..., N, K]",
                [] {
                  solve(ones({2, 2}), zeros({3, 1}));
+               })
+          .bad("shapes [2] and [3] do not broadcast",
+               [] {
+                 solve(ones({2, 2, 2}), zeros({3, 2, 1}));
                })
           .bad("a [2, 2] has a singular matrix (number 0)",
                [] {
                  solve(zeros({2, 2}), zeros({2, 1}));
                }),
+      OpRow("solve", "leading axes that broadcast", [](const auto& in) { return solve(regular(in[0]), in[1]); })
+          .on({{2, 2}, {3, 2, 1}})
+          .on({{2, 1, 2, 2}, {3, 2, 2}}),
       OpRow("lstsq",
             [](const auto& in) {
               const Tensor a = in[0] * 0.2;

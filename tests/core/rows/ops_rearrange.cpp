@@ -46,6 +46,16 @@ static std::vector<OpRow> rearranging() {
           .on({{0}})
           .on({{}})
           .bad("axis 1 is out of range", [] { roll(zeros({}), 1, 1); }),
+      OpRow("roll", "several axes",
+            [](const auto& in) {
+              return roll(in[0], {1, -2}, {0, 1});
+            })
+          .on({{3, 4}})
+          .on({{2, 0}})
+          .bad("2 shifts and 1 axes",
+               [] {
+                 roll(zeros({2}), {1, 2}, std::vector<int>{0});
+               }),
       OpRow("pad", padded(PadMode::constant, {1, 2, 0, -1}))
           .on({{2, 3}})
           .on({{2, 2, 1}})
@@ -61,9 +71,12 @@ static std::vector<OpRow> rearranging() {
                [] {
                  pad(zeros({2}, int64), {1, 1}, PadMode::constant, 0.5);
                }),
+      OpRow("pad", "taken away on one side, added on the other", padded(PadMode::constant, {3, -3, -1, 2}))
+          .on({{2, 2}})
+          .on({{1, 4}}),
       OpRow("pad", "reflected", padded(PadMode::reflect, {2, 1, 1, 0}))
           .on({{2, 3}})
-          .bad("a mirror shows one less than that",
+          .bad("the widths are 3 and 0, axis 0 of shape [3]: a mirror shows one less than there are",
                [] {
                  pad(zeros({3}), {3, 0}, PadMode::reflect);
                }),

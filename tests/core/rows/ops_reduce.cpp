@@ -66,6 +66,8 @@ std::vector<OpRow> reduce_rows() {
   floating(forms("mean", mean), mean);
   const Reducer variance = [](const Tensor& x, const Axes& a, KeepDims k) { return var(x, a, Correction{0}, k); };
   floating(forms("var", variance), variance);
+  all.push_back(
+      OpRow("var", "with keepdims first", [](const auto& in) { return var(in[0], 1, keepdims); }).on({{2, 3}}));
   all.push_back(OpRow("var", "with one degree of freedom less", [](const auto& in) { return var(in[0], 1); })
                     .on({{2, 5}})
                     .on({{3, 2}}));

@@ -209,9 +209,13 @@ std::vector<OpRow> index_rows() {
                [] {
                  index(zeros({3, 2}), {ellipsis, ellipsis});
                })
-          .bad("2 lists",
+          .bad("a list has 2 numbers, another 1: lists are read in pairs",
                [] {
                  index(zeros({3, 2}), {{0, 1}, {1}});
+               })
+          .bad("ids has shape [1, 1]: beside other entries it must be [N]",
+               [] {
+                 index(zeros({3, 2}), {0, zeros({1, 1}, int64)});
                })
           .bad("the step of a range is 0", [] { index(zeros({3}), {range(0, 1, 0)}); })
           .bad("more than 8 axes", [] { index(zeros({1}), std::vector<Index>(9, newaxis)); }),
@@ -221,6 +225,18 @@ std::vector<OpRow> index_rows() {
             })
           .on({{3, 2}})
           .on({{2, 3, 2}}),
+      OpRow("index", "pairs of lists",
+            [](const auto& in) {
+              return index(in[0], {{0, -1, 0}, {1, 0, 1}});
+            })
+          .on({{3, 2}})
+          .on({{2, 2, 3}}),
+      OpRow("index", "pairs of lists apart",
+            [](const auto& in) {
+              return index(in[0], {{0, 1}, range(1), tensor({1, 0})});
+            })
+          .on({{2, 3, 2}})
+          .on({{2, 2, 2, 2}}),
       OpRow("index", "rows that overlap", [](const auto& in) { return in[0][{range(1)}] * in[0][{range(0, -1)}]; })
           .on({{4, 2}}),
       OpRow("slice", [](const auto& in) { return slice(in[0], 1, -3, 100, 2); })

@@ -68,6 +68,37 @@ static std::vector<OpRow> statistics() {
                    const Tensor mask = tensor({{1, 0}, {0, 1}, {1, 1}, {1, 0}});
                    return cumprod(in[0] * mask, 0);
                  }).on({{4, 2}}));
+  const auto back = CumulativeOptions().reverse().exclusive(), before = CumulativeOptions().exclusive();
+  rows.push_back(
+      OpRow("cumprod", "from the last, without itself", [back](const auto& in) { return cumprod(in[0], 0, back); })
+          .on({{4, 2}})
+          .on({{}})
+          .on({{0, 2}}));
+  rows.push_back(
+      OpRow("cumsum", "from the last, without itself", [back](const auto& in) { return cumsum(in[0], 0, back); })
+          .on({{4, 2}})
+          .on({{}})
+          .on({{0, 2}}));
+  rows.push_back(
+      OpRow("cumsum", "without itself", [before](const auto& in) { return cumsum(in[0], -1, before); }).on({{2, 4}}));
+  rows.push_back(OpRow("logcumsumexp", [](const auto& in) { return logcumsumexp(in[0], -1); })
+                     .on({{2, 5}})
+                     .on({{}})
+                     .on({{2, 0}})
+                     .large({{300, 40}})
+                     .equals([](const auto& in) { return log(cumsum(exp(in[0]), -1)); })
+                     .bad("axis 1 is out of range for shape [2]", [] { logcumsumexp(zeros({2}), 1); })
+                     .bad("x is int64", [] { logcumsumexp(zeros({2}, int64), 0); }));
+  for (const auto& [name, f] : {std::pair("cummax", cummax), std::pair("cummin", cummin)})
+    rows.push_back(OpRow(name, [f = f](const auto& in) { return f(in[0], 0).first; })
+                       .from(domain::distinct)
+                       .on({{5, 2}})
+                       .on({{3}})
+                       .on({{}})
+                       .on({{0, 2}})
+                       .except("equal numbers", "the last of equal elements has the gradient")
+                       .except("zeros", "the last of equal elements has the gradient")
+                       .bad("axis 1 is out of range for shape [2]", [f = f] { f(zeros({2}), 1); }));
   rows.push_back(OpRow("bincount",
                        [](const auto& in) {
                          return bincount(tensor({2, 0, 2, 5}), in[0], 3);
@@ -83,7 +114,7 @@ static std::vector<OpRow> statistics() {
                        bincount(tensor({0, 1}), ones({3}));
                      }));
   for (OpRow& r : rows)
-    if (r.op != "cumprod" && r.op != "bincount") r = std::move(r).homogeneous(1);
+    if (r.op != "cumprod" && r.op != "bincount" && r.op != "logcumsumexp") r = std::move(r).homogeneous(1);
   return rows;
 }
 static const RegisterOps statistics_rows(statistics);

@@ -173,8 +173,9 @@ TEST_CASE("a number comes out the same wherever it stands", "[functions]") {
     for (const DType t : {float32, float64})
       for (const FunctionRow& f : function_rows())
         for (const std::int64_t n : {1, 3, 7, 33, 257}) {
-          const double all = f.f(full({n}, 0.3, t)).to(float64).data<double>()[n - 1];
-          CHECK(all == f.f(full({}, 0.3, t)).item());
+          const double all = f.f(full({n}, 0.3, t))[n - 1].item();
+          const double one = f.f(full({}, 0.3, t)).item();
+          CHECK((all == one || (std::isnan(all) && std::isnan(one))));
         }
   });
 }
@@ -202,7 +203,7 @@ TEST_CASE("pow of whole numbers stays whole", "[functions]") {
 TEST_CASE("a root of minus infinity and of minus zero, by a number, is what it is by a tensor", "[functions]") {
   each_isa([] {
     for (const DType t : {float32, float64, bfloat16}) {
-      const auto of = [&](double x, double e) { return pow(full({3}, x, t), e).to(float64).data<double>()[2]; };
+      const auto of = [&](double x, double e) { return pow(full({3}, x, t), e)[2].item(); };
       CHECK(of(-inf, 0.5) == inf);
       CHECK(of(-inf, -0.5) == 0);
       CHECK(of(-0., -0.5) == inf);
@@ -219,7 +220,7 @@ TEST_CASE("pow takes the short ways that give what the long one does", "[functio
   const Tensor x = tensor({0.25, 1.5, 7.}, float64);
   for (const double e : {2., 3., -1., 0.5, -0.5, 0., 1., 4.})
     for (std::int64_t i = 0; i < 3; ++i)
-      CHECK(pow(x, e).data<double>()[i] == Approx(std::pow(x.data<double>()[i], e)).epsilon(1e-15));
+      CHECK(pow(x, e)[i].item() == Approx(std::pow(x.data<double>()[i], e)).epsilon(1e-15));
 }
 
 TEST_CASE("a power of two types has its gradients in the wider one", "[functions]") {

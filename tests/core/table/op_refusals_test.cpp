@@ -45,7 +45,7 @@ TEST_CASE("matrix operations refuse operands that don't fit", "[refusals]") {
       {"[cdist] a has shape [2, 3], b [2, 3, 4]", [=] { return cdist(m, stack); }},
       {"a matrix may have at most",
        [] {
-         return solve(ones({1, 1 << 20}), ones({1, 1}));
+         return svd(Tensor::empty({1, (1 << 28) + 1}, bfloat16)).s;
        }},
       {"values is int8 [3]: it must be int8 [n, k]",
        [=] {
@@ -86,7 +86,9 @@ TEST_CASE("einsum refuses formulas that mean nothing", "[refusals]") {
        }},
       {"a product on the way has more axes than a tensor can have",
        [=] {
-         return einsum("abcdefg,hi,bcdefghi->abcdefgh", {wide, ones({1, 1}), ones({1, 1, 1, 1, 1, 1, 1, 1})});
+         // Each letter stands in three operands, so that no pair gets rid of one.
+         return einsum("abcdefgh,ijklmnop,abcdijkl,efghmnop,abcdmnop,efghijkl->",
+                       std::vector<Tensor>(6, ones({1, 1, 1, 1, 1, 1, 1, 1})));
        }},
       {"has size 2 at an axis of \"...\", another operand 3",
        [] {
@@ -130,7 +132,7 @@ TEST_CASE("operations on shapes refuse axes and sizes that are not there", "[ref
        [=] {
          return pad(v, {std::int64_t{1} << 62, 0});
        }},
-      {": a mirror shows one less than that",
+      {": a mirror shows one less than there are",
        [=] {
          return pad(v, {6, 0}, PadMode::reflect);
        }},
@@ -270,7 +272,8 @@ TEST_CASE("statistics, pools, norms and draws refuse numbers out of range", "[re
        }},
       {"size is 0, stride 0", [=] { return max_pool1d(x, 0); }},
       {"size is 1073741825", [=] { return max_pool1d(x, (std::int64_t{1} << 30) + 1); }},
-      {"size is 2, stride -1: both must be positive", [=] { return avg_pool1d(x, 2, PoolOptions().stride(-1)); }},
+      {"size is 2, stride -1, dilation 1: all must be positive",
+       [=] { return avg_pool1d(x, 2, PoolOptions().stride(-1)); }},
       {"[group_norm] eps is -1", [=] { return group_norm(x, 1, {}, {}, -1); }},
       {"[group_norm] eps is nan", [=] { return group_norm(x, 1, {}, {}, nan); }},
       {"[multinomial] weights has shape []: it must be [C] or [N, C]", [] { return multinomial(tensor(1.), 1); }},

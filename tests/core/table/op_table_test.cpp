@@ -512,6 +512,7 @@ TEST_CASE("every op of the catalogue has a row", "[ops][catalogue]") {
       {"isnan", comparison},
       {"isfinite", comparison},
       {"isinf", comparison},
+      {"isclose", comparison},
       {"any", comparison},
       {"all", comparison},
       {"argmax", position},

@@ -29,6 +29,7 @@ FIT_COMPILES(SumOfNumber, std::declval<const T&>().sum(0, 1));
 FIT_COMPILES(SumThenBool, sum(std::declval<const T&>(), 0, true));
 FIT_COMPILES(SumOfFraction, sum(std::declval<const T&>(), 0.5));
 FIT_COMPILES(VarCorrected, var(std::declval<const T&>(), -1, Correction{0}, keepdims));
+FIT_COMPILES(VarKeeps, var(std::declval<const T&>(), -1, keepdims));
 FIT_COMPILES(VarOfBool, var(std::declval<const T&>(), -1, true));
 FIT_COMPILES(VarOfNumber, var(std::declval<const T&>(), -1, 0));
 FIT_COMPILES(ArgmaxKeeps, argmax(std::declval<const T&>(), 0, keepdims));
@@ -54,7 +55,8 @@ FIT_COMPILES(IndexOfBool, std::declval<const T&>()[{true, 0}]);
 }  // namespace
 
 TEST_CASE("Calls read, and wrong ones don't compile", "[interface]") {
-  CHECK((SumKeeps<Tensor>::value && VarCorrected<Tensor>::value && ArgmaxKeeps<Tensor>::value));
+  CHECK((SumKeeps<Tensor>::value && VarCorrected<Tensor>::value && VarKeeps<Tensor>::value &&
+         ArgmaxKeeps<Tensor>::value));
   CHECK((SortDescending<Tensor>::value && TopkSmallest<Tensor>::value && MatmulTransposed<Tensor>::value));
   CHECK((BackwardRetains<Tensor>::value && GradOfFlags<Tensor>::value && IndexOfRange<Tensor>::value));
   CHECK(IndexOfTensor<Tensor>::value);
@@ -92,6 +94,17 @@ TEST_CASE("Members and functions are one list", "[interface]") {
                                         "gelu",
                                         "silu",
                                         "softplus",
+                                        "softsign",
+                                        "mish",
+                                        "selu",
+                                        "celu",
+                                        "prelu",
+                                        "relu6",
+                                        "hardtanh",
+                                        "hardsigmoid",
+                                        "hardswish",
+                                        "copysign",
+                                        "logaddexp",
                                         "maximum",
                                         "minimum",
                                         "where",

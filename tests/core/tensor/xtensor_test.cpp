@@ -77,11 +77,16 @@ TEST_CASE("edit_xtensor writes into the live buffer and counts", "[xtensor]") {
   CHECK(e.data() == x.raw());
   const xt::xarray<float> other{1, 2}, larger = xt::ones<float>({2, 2, 3});
   const auto told =
-      "[edit_xtensor] the tensor has shape [2, 3] with 6 elements, the expression has 2: their shapes "
-      "must be equal";
+      "[edit_xtensor] the tensor has shape [2, 3], the expression [2]: their shapes must be equal; reshape() the "
+      "tensor, "
+      "or xt::transpose() the expression";
   CHECK_THROWS_WITH(edit_xtensor<float>(x) = other, told);
   CHECK_THROWS_WITH(xt::noalias(e) = other, told);
-  CHECK_THROWS_WITH(edit_xtensor<float>(x) += larger, Contains("with 6 elements, the expression has 12"));
+  CHECK_THROWS_WITH(edit_xtensor<float>(x) += larger, Contains("the expression [2, 2, 3]: their shapes must be equal"));
+  const xt::xarray<float> tall = xt::ones<float>({3, 2});  // as many elements
+  CHECK_THROWS_WITH(edit_xtensor<float>(x) = tall, Contains("their shapes must be equal"));
+  CHECK_THROWS_WITH(edit_xtensor<float>(x) = xt::transpose(edit_xtensor<float>(x)), Contains("their shapes must be"));
+  CHECK_THROWS_WITH(xt::noalias(e) = tall, Contains("their shapes must be equal"));
   CHECK_THROWS_AS(edit_xtensor<float>(x) = other, Error);
   CHECK(values(x) == V{0, -1, -2, 102, 12, 14});
   Tensor scalar = tensor(1.);

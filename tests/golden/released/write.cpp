@@ -29,7 +29,7 @@ int main(int, char** argv) {
   training.step();
   training.step();
   for (const auto& batch : training.loader)
-    if (batch[0].data<float>()[0] != pattern({6, 3}, float32).data<float>()[0]) break;  // the second batch
+    if (batch[0].data<float>()[0] != pattern({6, 3}, float32)[{0, 0}].item<float>()) break;  // the second batch
   Checkpoint checkpoint = training.checkpoint();
   checkpoint.step = 2;
   checkpoint.config["layers"] = "1";

@@ -464,7 +464,8 @@ TEST_CASE("the contributions of a logit_attribution sum to the logit", "[lens]")
       const Tensor head_out = run["h.1.attn.head_out"][{0, 2, 4}], w = gpt.parameter("h.1.post_ln_1.weight");
       const Tensor x = at("h.1.attn.out"), y = at("h.1.post_ln_1.out");
       const auto centred = [&](const Tensor& z) { return norm == nn::Norm::layer ? z - mean(z) : z; };
-      const auto deviation = [](const Tensor& z) { return sqrt(mean(z * z) + 1e-5); };
+      const double eps = gpt.options().norm_eps();
+      const auto deviation = [&](const Tensor& z) { return sqrt(mean(z * z) + eps); };
       const Tensor part = centred(head_out) / deviation(centred(x)) * w, last = at("h.1.resid_post");
       const Tensor through = centred(part) / deviation(centred(last)) * gpt.parameter("ln_f.weight");
       CHECK(a.heads[{1, 2}].item() == Approx(sum(through * gpt.head.weight.value()[3]).item()).margin(1e-5));

@@ -234,4 +234,20 @@ TEST_CASE("a layer that was moved from says so, and is whole again after an assi
   CHECK(moved.parameters().size() == 2);
 }
 
+TEST_CASE("vectors and maps of std::unique_ptr are listed, though they can't be copied") {
+  struct Owner : nn::UnaryLayer {
+    Tensor forward(const Tensor& x) const override { return (*heads.at("left"))((*list[0])(x)); }
+    FIT_FIELDS_ONLY(list, heads)
+    std::vector<std::unique_ptr<nn::Linear>> list;
+    std::map<std::string, std::unique_ptr<nn::Linear>> heads;
+  } owner;
+  owner.list.push_back(std::make_unique<nn::Linear>(3, 2, false));
+  owner.heads["left"] = std::make_unique<nn::Linear>(2, 1, false);
+  CHECK(owner.named_parameters().size() == 2);
+  CHECK(owner.named_parameters()[0].first == "list.0.weight");
+  CHECK(owner.named_parameters()[1].first == "heads.left.weight");
+  CHECK(owner(ones({1, 3})).shape() == Shape{1, 1});
+  CHECK_THROWS_WITH(owner.clone(), Catch::Contains("has a member that can't be copied"));
+}
+
 }  // namespace fit::test::layer_list_test

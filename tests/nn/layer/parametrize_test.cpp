@@ -238,7 +238,7 @@ TEST_CASE("what can't be parametrised is refused, and nothing has changed") {
   nn::Linear layer(3, 2, false);
   CHECK_THROWS_WITH(nn::parametrize(layer.bias, Doubled()),
                     "[parametrize] the parameter is undefined: give it a value "
-                    "first (zeros, tensor, ...)");
+                    "first (zeros, tensor, ...); a gradient gets one by backward()");
   CHECK_THROWS_WITH(nn::parametrize(layer.weight, nn::Linear(3, 5)),
                     "[parametrize] Linear gives float32 [2, 5], the parameter is float32 [2, 3]: they must be alike");
   CHECK_THROWS_WITH(nn::parametrize(layer.weight, nullptr), "[parametrize] the layer is a null pointer");

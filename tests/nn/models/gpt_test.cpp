@@ -189,7 +189,9 @@ TEST_CASE("each option of a GPT is its formula", "[gpt]") {
     for (const auto& [name, p] : b.named_parameters()) nn::init::normal_(p, p.rank() == 1 ? 1 : 0, 0.3);
     return b;
   };
-  const auto rms = [](const Tensor& z, const Tensor& w) { return z / sqrt(mean(square(z), -1, keepdims) + 1e-5) * w; };
+  const auto rms = [](const Tensor& z, const Tensor& w, double eps = 1e-6) {
+    return z / sqrt(mean(square(z), -1, keepdims) + eps) * w;
+  };
 
   SECTION("norms before and after") {
     nn::GPTBlock b = block(small().norm(nn::Norm::rms).norm_place(nn::NormPlace::both));
@@ -208,8 +210,8 @@ TEST_CASE("each option of a GPT is its formula", "[gpt]") {
     const Tensor joint = a.qkv(x);
     const auto heads = [](const Tensor& part) { return reshape(part, {1, 5, part.size(2) / 4, 4}); };
     const auto flat = [](const Tensor& part) { return reshape(part, {1, 5, -1}); };
-    const Tensor q = flat(rms(heads(slice(joint, 2, 0, 16)), a.q_norm->weight));
-    const Tensor k = flat(rms(heads(slice(joint, 2, 16, 24)), a.k_norm->weight));
+    const Tensor q = flat(rms(heads(slice(joint, 2, 0, 16)), a.q_norm->weight, 1e-5));
+    const Tensor k = flat(rms(heads(slice(joint, 2, 16, 24)), a.k_norm->weight, 1e-5));
     const Tensor y = multi_head_attention(q, k, slice(joint, 2, 24, 32), 4, AttentionOptions().causal());
     const Tensor gated = flat(heads(y) * unsqueeze(sigmoid((*a.gate)(x)), -1));
     CHECK(max_difference(a(x), a.proj(gated)) < 1e-12);

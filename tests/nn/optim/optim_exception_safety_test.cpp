@@ -201,7 +201,7 @@ const std::vector<ChangingCall>& calls() {
                  [](auto& r) {
                    auto state = r.chain.state_dict();
                    state[0].second = full({1}, 7., float64);
-                   state.pop_back();
+                   state.erase(state.begin() + 1);
                    r.chain.load_state_dict(state);
                  }),
       scheduling("Schedule::load_state_dict with a negative position",

@@ -386,8 +386,8 @@ TEST_CASE("a schedule's state is loaded whole or not at all") {
   auto state = schedule.state_dict();
   std::vector<std::string> names;
   for (const auto& [name, tensor] : state) names.push_back(name);
-  CHECK(names ==
-        std::vector<std::string>{"lr", "position", "base_lr", "0.position", "0.base_lr", "1.position", "1.base_lr"});
+  CHECK(names == std::vector<std::string>{"lr", "position", "base_lr", "0.position", "0.base_lr", "1.position",
+                                          "1.base_lr", "milestone_0", "0.step_size", "0.gamma", "1.gamma"});
   state[0].second = full({1}, 7., float64);
   state[3].first = "0.place";
   CHECK_THROWS_WITH(schedule.load_state_dict(state), Contains("this SequentialLR") &&

@@ -483,7 +483,7 @@ TEST_CASE("trainer: arguments out of range are told", "[trainer]") {
     Trainer(
         *t.model, *t.optimizer, loader, [&](const data::Batch& b) { return t.loss(b); }, options);
   };
-  data::DataLoader empty(data::TensorDataset({arange(0)}), 4);
+  data::DataLoader empty(data::TensorDataset({arange(3)}), data::LoaderOptions().batch_size(4).drop_last());
   CHECK_THROWS_WITH(make(empty, quiet(3)), Contains("the loader has no batches"));
   CHECK_THROWS_WITH(make(t.loader, quiet(-1)), Contains("steps is -1"));
   TrainerOptions none = quiet(3);

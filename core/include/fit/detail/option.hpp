@@ -23,8 +23,8 @@ constexpr bool option_takes() {
   constexpr bool special =
       std::is_same_v<To, bool> || std::is_same_v<From, bool> || std::is_same_v<To, char> || std::is_same_v<From, char>;
   if (std::is_same_v<To, From> || (std::is_same_v<From, std::nullopt_t> && !std::is_same_v<To, T>)) return true;
-  if (!std::is_arithmetic_v<To> && !std::is_arithmetic_v<From>) return true;
-  if (!std::is_arithmetic_v<To> || !std::is_arithmetic_v<From> || special) return false;
+  if (!std::is_arithmetic_v<To>) return true;  // the setter's argument converts, or it does not compile
+  if (!std::is_arithmetic_v<From> || special) return false;
   return std::is_floating_point_v<To> || std::is_integral_v<From>;
 }
 

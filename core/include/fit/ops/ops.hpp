@@ -65,6 +65,12 @@ Tensor reciprocal(const Tensor& x);  ///< 1 / x
 Tensor remainder(const Tensor& a, const Tensor& b);
 Tensor remainder(const Tensor& a, Scalar b);
 Tensor remainder(Scalar a, const Tensor& b);
+/// a - b trunc(a / b), as C's fmod: the sign is that of a. d/da = 1, d/db = -trunc(a / b). int64 as in remainder().
+Tensor fmod(const Tensor& a, const Tensor& b);
+Tensor fmod(const Tensor& a, Scalar b);
+/// floor(a / b), without a gradient. int64 stays int64, and throws Error for b = 0.
+Tensor floor_divide(const Tensor& a, const Tensor& b);
+Tensor floor_divide(const Tensor& a, Scalar b);
 inline Tensor operator%(const Tensor& a, const Tensor& b) { return remainder(a, b); }
 inline Tensor operator%(const Tensor& a, Scalar b) { return remainder(a, b); }
 inline Tensor operator%(Scalar a, const Tensor& b) { return remainder(a, b); }
@@ -74,6 +80,7 @@ Tensor exp(const Tensor& x);
 Tensor log(const Tensor& x);
 Tensor log1p(const Tensor& x);
 Tensor log2(const Tensor& x);
+Tensor log10(const Tensor& x);
 Tensor expm1(const Tensor& x);  ///< e^x - 1, accurate near 0
 Tensor sqrt(const Tensor& x);
 Tensor rsqrt(const Tensor& x);  ///< 1 / sqrt(x)
@@ -84,19 +91,35 @@ Tensor tan(const Tensor& x);
 Tensor asin(const Tensor& x);  ///< NaN outside -1 … 1, as acos()
 Tensor acos(const Tensor& x);
 Tensor atan(const Tensor& x);
+Tensor sinh(const Tensor& x);
+Tensor cosh(const Tensor& x);
 Tensor tanh(const Tensor& x);
+Tensor asinh(const Tensor& x);
+Tensor acosh(const Tensor& x);  ///< NaN below 1
+Tensor atanh(const Tensor& x);  ///< NaN outside -1 … 1
 Tensor erf(const Tensor& x);
 Tensor sigmoid(const Tensor& x);                                   ///< 1 / (1 + e^-x)
 Tensor log_sigmoid(const Tensor& x);                               ///< -ln(1 + e^-x), without overflow
 Tensor relu(const Tensor& x);                                      ///< max(x, 0); gradient 0 at 0
 Tensor leaky_relu(const Tensor& x, double negative_slope = 0.01);  ///< x > 0 ? x : slope x
 Tensor elu(const Tensor& x, double alpha = 1.0);                   ///< x > 0 ? x : alpha (e^x - 1)
+Tensor celu(const Tensor& x, double alpha = 1.0);                  ///< x > 0 ? x : alpha (e^(x / alpha) - 1)
+/// scale elu(x, alpha) with scale 1.0507 and alpha 1.6733 (Klambauer et al. 2017): mean 0 and variance 1 stay.
+Tensor selu(const Tensor& x);
+Tensor relu6(const Tensor& x);        ///< x limited to 0 … 6; gradient 0 at both ends
+Tensor hardtanh(const Tensor& x);     ///< x limited to -1 … 1; gradient 0 at both ends. clamp() takes other limits
+Tensor hardsigmoid(const Tensor& x);  ///< relu6(x + 3) / 6
+Tensor hardswish(const Tensor& x);    ///< x relu6(x + 3) / 6 (Howard et al. 2019)
+/// x > 0 ? x : weight x (He et al. 2015). weight has one element, or one for each index of axis 1 of x.
+Tensor prelu(const Tensor& x, const Tensor& weight);
 /// GELU (Hendrycks & Gimpel 2016). exact: x/2 (1 + erf(x / sqrt 2)).
 /// tanh: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
 enum class Gelu { exact, tanh };
 Tensor gelu(const Tensor& x, Gelu form = Gelu::exact);
-Tensor silu(const Tensor& x);      ///< x sigmoid(x)
-Tensor softplus(const Tensor& x);  ///< ln(1 + e^x), without overflow
+Tensor silu(const Tensor& x);                         ///< x sigmoid(x)
+Tensor mish(const Tensor& x);                         ///< x tanh(softplus(x)) (Misra 2019)
+Tensor softplus(const Tensor& x, double beta = 1.0);  ///< ln(1 + e^(beta x)) / beta, without overflow
+Tensor softsign(const Tensor& x);                     ///< x / (1 + |x|)
 /// Limits x to low … high. The gradient passes where low <= x <= high.
 Tensor clamp(const Tensor& x, Scalar low, Scalar high);
 Tensor clamp_min(const Tensor& x, Scalar low);   ///< max(x, low); the gradient passes where x >= low
@@ -116,6 +139,9 @@ Tensor nan_to_num(const Tensor& x, double nan, double posinf, double neginf);
 Tensor maximum(const Tensor& a, const Tensor& b);  ///< NaN if a or b is NaN; the gradient is halved on a tie
 Tensor minimum(const Tensor& a, const Tensor& b);  ///< as maximum()
 Tensor atan2(const Tensor& y, const Tensor& x);    ///< the angle of (x, y), in -pi … pi; gradient 0 at the origin
+/// |a| with the sign of b, also of -0. da = dy where the signs agree, -dy where they differ, 0 at 0; b has no gradient.
+Tensor copysign(const Tensor& a, const Tensor& b);
+Tensor logaddexp(const Tensor& a, const Tensor& b);  ///< ln(e^a + e^b) without overflow
 /// condition ? a : b. The condition is boolean, and all three broadcast. The gradient of the chosen elements is that of
 /// the result, and 0 elsewhere. A NaN in the other branch has no effect on the result. But 0 times an infinite slope is
 /// NaN further back: write sqrt(where(x > 0, x, 1)), not where(x > 0, sqrt(x), 0).
@@ -165,15 +191,21 @@ bool equal(const Tensor& a, const Tensor& b);
 /// Whether the shapes are equal and |a - b| <= atol + rtol |b| everywhere. NaN is close to nothing.
 bool allclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8);
 
+/// Whether |a - b| <= atol + rtol |b|, for each element: boolean. a and b broadcast.
+Tensor isclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8);
+
 // ---- reductions: over the given axes (all by default); keepdims keeps them with size 1. ----------------------------
 // float32 is accumulated in double, in an order that depends on the shape only: the number of threads changes no bit.
 Tensor sum(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});   ///< boolean: the count of true, int64
 Tensor mean(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});  ///< floating; NaN for an empty range
 /// sum((x - mean)^2) / (n - correction), in two passes; NaN where n <= correction. Floating.
 Tensor var(const Tensor& x, const Axes& axes = {}, Correction correction = Correction{1}, KeepDims keep = {});
+/// The same with keepdims before the correction: var(x, -1, keepdims).
+Tensor var(const Tensor& x, const Axes& axes, KeepDims keep, Correction correction = Correction{1});
 /// The square root of var(), with gradient 0 at 0. After `using namespace fit`, std(x) is ambiguous beside the
 /// namespace std: write x.std() or fit::std(x).
 Tensor std(const Tensor& x, const Axes& axes = {}, Correction correction = Correction{1}, KeepDims keep = {});
+Tensor std(const Tensor& x, const Axes& axes, KeepDims keep, Correction correction = Correction{1});
 Tensor prod(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});  ///< the gradient is correct with zeros, too
 /// Maximum and minimum. Over one axis, the gradient goes to the first such element (argmax). Over all or several axes,
 /// equal elements share it. NaN wins, and all NaN count as equal. Throws Error for an empty range.
@@ -206,9 +238,20 @@ Tensor argmax(const Tensor& x);                                          ///< ov
 Tensor argmin(const Tensor& x);                                          ///< as argmax()
 Tensor any(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});  ///< boolean
 Tensor all(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});  ///< boolean
+/// The options of cumsum() and cumprod().
+struct CumulativeOptions {
+  FIT_OPTION(bool, reverse) = false;    ///< From the last element to the first.
+  FIT_OPTION(bool, exclusive) = false;  ///< Without the element itself: the first result is 0, or 1 for a product.
+};
 /// Cumulative sum and product along an axis.
-Tensor cumsum(const Tensor& x, int axis);
-Tensor cumprod(const Tensor& x, int axis);  ///< the gradient is correct with zeros, too
+Tensor cumsum(const Tensor& x, int axis, const CumulativeOptions& options = {});
+/// As cumsum(); the gradient is correct with zeros, too.
+Tensor cumprod(const Tensor& x, int axis, const CumulativeOptions& options = {});
+Tensor logcumsumexp(const Tensor& x, int axis);  ///< ln(cumsum(e^x)) without overflow; floating
+/// {values, ids (int64)} of the largest (smallest) element up to each one along an axis; of equal elements the last.
+/// NaN wins from its place on.
+std::pair<Tensor, Tensor> cummax(const Tensor& x, int axis);
+std::pair<Tensor, Tensor> cummin(const Tensor& x, int axis);
 /// Counts how often each of 0, 1, … occurs in ids [N] (int64, not negative): int64 [max(largest id + 1, minimum)]. With
 /// weights [N] it sums the weights of each id instead, with a gradient.
 Tensor bincount(const Tensor& ids, const Tensor& weights = {}, std::int64_t minimum = 0);
@@ -309,6 +352,8 @@ Tensor repeat(const Tensor& x, const std::vector<std::int64_t>& counts);
 Tensor tile(const Tensor& x, const std::vector<std::int64_t>& counts);
 Tensor repeat_interleave(const Tensor& x, std::int64_t count, int axis);  ///< each element `count` times in a row
 Tensor roll(const Tensor& x, std::int64_t shift, int axis);               ///< y[i] = x[i - shift], cyclic
+/// The same along several axes, with a shift for each.
+Tensor roll(const Tensor& x, const std::vector<std::int64_t>& shifts, const std::vector<int>& axes);
 /// The elements that pad() adds: one value, the mirror image without the outermost element, or the outermost element.
 enum class PadMode { constant, reflect, replicate };
 /// Adds elements before and after axes, in PyTorch's order: {before the last, after the last, before the last but one,
@@ -362,9 +407,9 @@ template <std::size_t n>
 std::array<Tensor, n> unbind(const Tensor& x, int axis = 0) {
   return detail::as_array<n>("unbind", x, unbind(x, axis));
 }
-/// x[{...}]: see Index. At most one entry is a list.
+/// x[{...}]: see Index.
 Tensor index(const Tensor& x, const std::vector<Index>& where);
-/// Writes v, broadcast, into x[{...}]; x itself changes. A list must not contain an element twice.
+/// Writes v, broadcast, into x[{...}]; x itself changes. Lists must not name an element twice.
 void index_put_(Tensor& x, const std::vector<Index>& where, const Tensor& v);
 /// Same for x[mask] = v and x[ids] = v: v broadcasts to the shape of take(x, where). Ids must not contain a row twice.
 void index_put_(Tensor& x, const Tensor& where, const Tensor& v);
@@ -427,38 +472,61 @@ Tensor bmm(const Tensor& a, const Tensor& b);    ///< [B, M, K] x [B, K, N] -> [
 Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1);
 /// Einstein summation in NumPy's notation: einsum("bqhd,bkhd->bhqk", {q, k}). Takes one or more operands. "..." stands
 /// for leading axes. The axes of one letter, or of "...", broadcast: one of size 1 goes with any size of another
-/// operand. Without "->", the result has the letters that occur once, in alphabetical order. A letter that occurs twice
-/// in one operand takes the diagonal: einsum("ii", {x}) is the trace.
+/// operand. Of three or more operands, the pair whose product is smallest is contracted first. Without "->", the result
+/// has the letters that occur once, in alphabetical order. A letter that occurs twice in one operand takes the
+/// diagonal: einsum("ii", {x}) is the trace.
 Tensor einsum(const std::string& formula, const std::vector<Tensor>& operands);
 
 // ---- convolutions and pools: sliding windows over the last one or two axes ------------------------------------------
-/// The options apply to each axis along which the windows slide.
+/// A number for each axis along which windows slide: one for all, or {down, right}.
+class PerAxis {
+ public:
+  template <class T, class = std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>>
+  PerAxis(T all) : at_{static_cast<std::int64_t>(all), static_cast<std::int64_t>(all)} {}
+  PerAxis(std::int64_t down, std::int64_t right) : at_{down, right}, count_(2) {}
+  /// The number of axis i, 0 or 1.
+  std::int64_t operator[](int i) const { return at_[i]; }
+  /// How many numbers were given.
+  int count() const { return count_; }
+  /// "2" or "(2, 1)"
+  std::string str() const;
+  /// Whether the numbers of both axes are equal.
+  friend bool operator==(const PerAxis& a, const PerAxis& b) { return a[0] == b[0] && a[1] == b[1]; }
+  friend bool operator!=(const PerAxis& a, const PerAxis& b) { return !(a == b); }
+
+ private:
+  std::int64_t at_[2];
+  int count_ = 1;
+};
+/// The options apply to each axis along which the windows slide. All but groups take {down, right}, too.
 struct ConvOptions {
-  FIT_OPTION(std::int64_t, stride) = 1;    ///< The distance between windows, in elements.
-  FIT_OPTION(std::int64_t, padding) = 0;   ///< The number of zeros before and after the axis.
-  FIT_OPTION(std::int64_t, dilation) = 1;  ///< The distance between the elements of a window.
-  FIT_OPTION(std::int64_t, groups) = 1;    ///< The number of groups of channels, each with its own outputs.
+  FIT_OPTION(PerAxis, stride) = 1;       ///< The distance between windows, in elements.
+  FIT_OPTION(PerAxis, padding) = 0;      ///< The number of zeros before and after the axis.
+  FIT_OPTION(PerAxis, dilation) = 1;     ///< The distance between the elements of a window.
+  FIT_OPTION(std::int64_t, groups) = 1;  ///< The number of groups of channels, each with its own outputs.
+  FIT_OPTION(bool, bias) = true;         ///< Whether a layer has a bias.
 };
 /// x [N, C, L], weight [O, C / groups, K] -> [N, O, M], M = floor((L + 2 padding - dilation (K - 1) - 1) / stride) + 1:
 /// y[n][o][m] = bias[o] + sum of weight[o][c][k] x[n][c][m stride + k dilation - padding]. bias is [O] or undefined.
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {});
 /// Same over the last two axes: x [N, C, H, W], weight [O, C / groups, K, L].
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {});
-/// Options of the pools.
+/// Options of the pools. All take {down, right}, too.
 struct PoolOptions {
-  FIT_OPTION(std::int64_t, stride) = 0;  ///< The distance between windows; 0: the window's size.
+  FIT_OPTION(PerAxis, stride) = 0;  ///< The distance between windows; 0: the window's size.
   /// At most half a window. A maximum ignores padding; a mean counts it as zeros.
-  FIT_OPTION(std::int64_t, padding) = 0;
+  FIT_OPTION(PerAxis, padding) = 0;
+  FIT_OPTION(PerAxis, dilation) = 1;  ///< The distance between the elements of a window.
 };
-/// Maximum or mean of each window of `size` along the last axis (x [N, C, L]), or of size x size along the last two (x
-/// [N, C, H, W]). The gradient of a maximum goes to the first of equal elements.
-Tensor max_pool1d(const Tensor& x, std::int64_t size, const PoolOptions& options = {});
-Tensor max_pool2d(const Tensor& x, std::int64_t size, const PoolOptions& options = {});
-Tensor avg_pool1d(const Tensor& x, std::int64_t size, const PoolOptions& options = {});
-Tensor avg_pool2d(const Tensor& x, std::int64_t size, const PoolOptions& options = {});
+/// Maximum or mean of each window of `size` along the last axis (x [N, C, L]), or of size[0] x size[1] along the last
+/// two (x [N, C, H, W]). The gradient of a maximum goes to the first of equal elements.
+Tensor max_pool1d(const Tensor& x, PerAxis size, const PoolOptions& options = {});
+Tensor max_pool2d(const Tensor& x, PerAxis size, const PoolOptions& options = {});
+Tensor avg_pool1d(const Tensor& x, PerAxis size, const PoolOptions& options = {});
+Tensor avg_pool2d(const Tensor& x, PerAxis size, const PoolOptions& options = {});
 
 // ---- linear algebra on the last two axes, for each index of the leading axes; LAPACK, in float64 ------------------
-/// Solves a X = b for a [..., N, N] and b [..., N, K] with equal leading axes. Throws Error if a is singular.
+/// Solves a X = b for a [..., N, N] and b [..., N, K]. Leading axes broadcast. Throws Error if a is singular.
 Tensor solve(const Tensor& a, const Tensor& b);
 /// Least squares: the x [..., N, K] with the smallest |a x - b| for a [..., M, N] and b [..., M, K] with equal leading
 /// axes; of several, the one with the smallest |x|. The gradient assumes that the rank of a does not change nearby.

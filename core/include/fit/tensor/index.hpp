@@ -1,11 +1,14 @@
 #pragma once
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <type_traits>
 #include <vector>
 
 /// The indices of x[{...}]: numbers, ranges, lists, new axes.
 namespace fit {
+
+class Tensor;
 
 /// A slice of one axis: every `step`-th element from start up to stop (not included), as in Python. Negative bounds
 /// count from the end. Bounds beyond the end are clamped. A negative step reverses the order.
@@ -18,11 +21,14 @@ inline Range range(std::int64_t start = Range::none, std::int64_t stop = Range::
   return {start, stop, step};
 }
 
-/// One entry of x[{...}]: a number (removes the axis), a range(), a list of numbers (at most one; the axis keeps its
-/// place), `ellipsis` (all remaining axes) or `newaxis` (a new axis of size 1). Negative numbers, also in a list, count
-/// from the end. They must be valid indices; the bounds of a range are clamped.
+/// One entry of x[{...}]: a number (removes the axis), a range(), a list of numbers or an int64 tensor [N], `ellipsis`
+/// (all remaining axes) or `newaxis` (a new axis of size 1). Negative numbers, also in a list, count from the end. They
+/// must be valid indices; the bounds of a range are clamped. Lists have one length, and are read in pairs, as in NumPy:
+/// element i of their common axis is that of entry i of each. It stands at the place of the first list if lists stand
+/// side by side, else at the front.
 ///
 ///     x[{0, range(1, -1)}]   x[{ellipsis, range(Range::none, Range::none, -1)}]   x[{{2, 0, 2}}]   x[{newaxis}]
+///     logits[{arange(N), targets}]   // [N]: logits[i][targets[i]]
 class Index {
  public:
   enum class Kind : std::uint8_t { number, range, list, ellipsis, newaxis };
@@ -32,12 +38,14 @@ class Index {
   Index(Range r) : kind(Kind::range), span(r) {}
   Index(std::vector<std::int64_t> l);
   Index(std::initializer_list<std::int64_t> l);
+  Index(const Tensor& ids);  ///< the numbers of an int64 tensor [N]; as the only entry, as in x[ids] and x[mask]
   explicit Index(Kind k) : kind(k) {}
 
   Kind kind;
   std::int64_t number = 0;
   Range span;
   std::vector<std::int64_t> list;
+  std::shared_ptr<const Tensor> ids;  ///< of a list; null if it was given as numbers
 };
 /// The type of i in x[i] without braces: an integer. A template, so that x[{0}] is a list with one number.
 template <class I>

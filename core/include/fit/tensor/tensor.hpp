@@ -14,6 +14,8 @@
 #include "fit/base/shape.hpp"
 #include "fit/detail/tensor_impl.hpp"
 #include "fit/tensor/index.hpp"
+#include "fit/tensor/scalar.hpp"
+#include "fit/tensor/span.hpp"
 
 // x[0, 1] is x[1], by C++'s comma: the elements are x[{0, 1}]. g++ warns of a comma there from C++20 on, and here
 // always.
@@ -26,47 +28,7 @@ namespace fit {
 class Tensor;
 class Indexed;
 class Symbol;
-
-/// A C++ number as an operand. It never promotes a tensor: x * 2 and x * 2.0 have the type of x. A number with a
-/// fraction throws Error for an int64 or boolean tensor; it is not truncated.
-class Scalar {
- public:
-  template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
-  Scalar(T v)
-      : value_(static_cast<double>(v)),
-        whole_(std::is_integral_v<T> ? static_cast<std::int64_t>(v) : 0),
-        dtype_(std::is_same_v<T, bool>    ? DType::boolean
-               : std::is_integral_v<T>    ? DType::int64
-               : std::is_same_v<T, float> ? DType::float32
-                                          : DType::float64) {}
-  DType dtype() const { return dtype_; }
-  double value() const { return value_; }
-  /// Whether the value is an integer that int64 can hold.
-  bool is_integer() const;
-  /// The value as an integer. Throws Error in the name of `op` if it is not an integer.
-  std::int64_t to_integer(const char* op) const;
-
- private:
-  double value_;
-  std::int64_t whole_;
-  DType dtype_;
-};
-
-/// A contiguous range of elements (the needed part of C++20's std::span).
-template <class T>
-class Span {
- public:
-  Span(T* data, std::int64_t size) : data_(data), size_(size) {}
-  T* data() const { return data_; }
-  std::int64_t size() const { return size_; }
-  T* begin() const { return data_; }
-  T* end() const { return data_ + size_; }
-  T& operator[](std::int64_t i) const { return data_[i]; }
-
- private:
-  T* data_;
-  std::int64_t size_;
-};
+struct CumulativeOptions;
 
 /// The axes of a reduction. Axes() means all axes. An empty list means none: the result is x, as in NumPy. Negative
 /// axes count from the end.
@@ -171,12 +133,15 @@ class Tensor {
   std::int64_t size(int axis) const;
 
   // ---- elements
-  /// Read access to the elements. T must be the C++ type of dtype(). The span is valid as long as this tensor's buffer.
+  /// Read access to the elements. T must be the C++ type of dtype(). The span is valid as long as this tensor's buffer:
+  /// give a result a name first, or copy its elements with to_vector().
   template <class T>
-  Span<const T> data() const {
+  Span<const T> data() const& {
     expect_dtype(dtype_of<T>());
     return {static_cast<const T*>(raw()), numel()};
   }
+  template <class T>
+  Span<const T> data() const&& = delete;  // the tensor ends with this line: name it first, or use to_vector()
   /// Write access to the elements. Counts as a change in place: a backward() that needs the old values throws Error.
   /// Throws Error while operations are recorded if this tensor was computed from tensors that require gradients.
   template <class T>
@@ -201,7 +166,7 @@ class Tensor {
   /// All elements, in row-major order.
   template <class T>
   std::vector<T> to_vector() const {
-    const auto d = data<T>();
+    const Span<const T> d = data<T>();
     return std::vector<T>(d.begin(), d.end());
   }
 
@@ -301,10 +266,15 @@ class Tensor {
   Tensor reciprocal() const;
   Tensor remainder(const Tensor& o) const;
   Tensor remainder(Scalar o) const;
+  Tensor fmod(const Tensor& o) const;
+  Tensor fmod(Scalar o) const;
+  Tensor floor_divide(const Tensor& o) const;
+  Tensor floor_divide(Scalar o) const;
   Tensor exp() const;
   Tensor log() const;
   Tensor log1p() const;
   Tensor log2() const;
+  Tensor log10() const;
   Tensor expm1() const;
   Tensor sqrt() const;
   Tensor rsqrt() const;
@@ -315,7 +285,12 @@ class Tensor {
   Tensor asin() const;
   Tensor acos() const;
   Tensor atan() const;
+  Tensor sinh() const;
+  Tensor cosh() const;
   Tensor tanh() const;
+  Tensor asinh() const;
+  Tensor acosh() const;
+  Tensor atanh() const;
   Tensor erf() const;
   Tensor sigmoid() const;
   Tensor relu() const;
@@ -334,12 +309,15 @@ class Tensor {
   Tensor isnan() const;
   Tensor isfinite() const;
   Tensor isinf() const;
+  Tensor isclose(const Tensor& o, double rtol = 1e-5, double atol = 1e-8) const;
   bool equal(const Tensor& o) const;
   bool allclose(const Tensor& o, double rtol = 1e-5, double atol = 1e-8) const;
   Tensor sum(const Axes& axes = {}, KeepDims keep = {}) const;
   Tensor mean(const Axes& axes = {}, KeepDims keep = {}) const;
   Tensor var(const Axes& axes = {}, Correction correction = Correction{1}, KeepDims keep = {}) const;
+  Tensor var(const Axes& axes, KeepDims keep, Correction correction = Correction{1}) const;
   Tensor std(const Axes& axes = {}, Correction correction = Correction{1}, KeepDims keep = {}) const;
+  Tensor std(const Axes& axes, KeepDims keep, Correction correction = Correction{1}) const;
   Tensor prod(const Axes& axes = {}, KeepDims keep = {}) const;
   Tensor max(const Axes& axes = {}, KeepDims keep = {}) const;
   Tensor min(const Axes& axes = {}, KeepDims keep = {}) const;
@@ -360,7 +338,12 @@ class Tensor {
   Tensor any(const Axes& axes = {}, KeepDims keep = {}) const;
   Tensor all(const Axes& axes = {}, KeepDims keep = {}) const;
   Tensor cumsum(int axis) const;
+  Tensor cumsum(int axis, const CumulativeOptions& options) const;
   Tensor cumprod(int axis) const;
+  Tensor cumprod(int axis, const CumulativeOptions& options) const;
+  Tensor logcumsumexp(int axis) const;
+  std::pair<Tensor, Tensor> cummax(int axis) const;
+  std::pair<Tensor, Tensor> cummin(int axis) const;
   Tensor bincount(const Tensor& weights = Tensor(), std::int64_t minimum = 0) const;
   std::pair<Tensor, Tensor> histogram(std::int64_t bins) const;
   std::pair<Tensor, Tensor> histogram(std::int64_t bins, double low, double high) const;
@@ -382,6 +365,7 @@ class Tensor {
   Tensor tile(const std::vector<std::int64_t>& counts) const;
   Tensor repeat_interleave(std::int64_t count, int axis) const;
   Tensor roll(std::int64_t shift, int axis) const;
+  Tensor roll(const std::vector<std::int64_t>& shifts, const std::vector<int>& axes) const;
   std::vector<Tensor> unbind(int axis = 0) const;
   template <std::size_t n>
   std::array<Tensor, n> unbind(int axis = 0) const;
@@ -507,6 +491,20 @@ class Indexed : public Tensor {
   void operator-=(Scalar v) &&;
   void operator*=(Scalar v) &&;
   void operator/=(Scalar v) &&;
+  // x[{0}].fill_(1) would change a copy: write x[{0}] = 1, x[{0}] += v … (or name a copy: Tensor row = x[{0}]).
+#define FIT_NOT_IN_PLACE_(name) \
+  template <class... A>         \
+  void name(A&&...) = delete; /* it would change a copy: assign to x[...] instead */
+  FIT_NOT_IN_PLACE_(add_)
+  FIT_NOT_IN_PLACE_(sub_)
+  FIT_NOT_IN_PLACE_(mul_)
+  FIT_NOT_IN_PLACE_(div_)
+  FIT_NOT_IN_PLACE_(fill_)
+  FIT_NOT_IN_PLACE_(zero_)
+  FIT_NOT_IN_PLACE_(copy_)
+  template <class T>
+  Span<T> edit() = delete;
+#undef FIT_NOT_IN_PLACE_
 
  private:
   void put(const Tensor& v);
@@ -569,6 +567,8 @@ Tensor full_like(const Tensor& x, Scalar value);
 /// start, start + step, … up to stop (not included). Integers are exact: three of them are counted in int64, whatever
 /// dtype is.
 Tensor arange(Scalar start, Scalar stop, Scalar step, DType dtype = float32);
+/// start, start + 1, … up to stop (not included): int64 if both are integers, else float32.
+Tensor arange(Scalar start, Scalar stop);
 /// 0, 1, … n - 1, int64.
 Tensor arange(std::int64_t n);
 /// `count` numbers from start to stop, both included.

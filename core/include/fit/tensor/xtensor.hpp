@@ -28,13 +28,20 @@
 namespace fit::detail {
 template <class T>
 class SharedElements;
-}
+template <class T>
+class Sizes;
+}  // namespace fit::detail
 
 #ifndef DOXYGEN
 // The temporary of an xtensor expression that reads the elements to which it is assigned.
 template <class T>
 struct xt::temporary_container<fit::detail::SharedElements<T>> {
   using type = xt::uvector<std::remove_const_t<T>>;
+};
+// The strides beside such a shape.
+template <class X, class T>
+struct xt::rebind_container<X, fit::detail::Sizes<T>> {
+  using type = std::vector<X>;
 };
 #endif
 
@@ -61,8 +68,7 @@ class SharedElements : public xt::xbuffer_adaptor<T*, xt::smart_ownership, std::
 
  public:
   SharedElements(T* data, const Tensor& x)
-      : Base(data, static_cast<std::size_t>(x.numel()), std::make_shared<const Tensor>(x.detach())),
-        shape_(x.shape()) {}
+      : Base(data, static_cast<std::size_t>(x.numel()), std::make_shared<const Tensor>(x.detach())) {}
   SharedElements& operator=(typename Base::temporary_type&& values) {
     resize(values.size());
     std::copy(values.begin(), values.end(), this->begin());
@@ -72,20 +78,42 @@ class SharedElements : public xt::xbuffer_adaptor<T*, xt::smart_ownership, std::
   // xtensor's containers call this when an expression of another shape is assigned.
   void resize(std::size_t n) const {
     if (n != this->size())
-      throw Error("[edit_xtensor] the tensor has shape " + shape_.str() + " with " + std::to_string(this->size()) +
-                  " elements, the expression has " + std::to_string(n) + ": their shapes must be equal");
+      throw Error("[edit_xtensor] the tensor has " + std::to_string(this->size()) + " elements, the expression " +
+                  std::to_string(n) + ": their shapes must be equal");
+  }
+};
+
+// The shape of a container. If it is a tensor's, it stays: an expression of another shape can't be assigned.
+template <class T>
+class Sizes : public std::vector<T> {
+ public:
+  using std::vector<T>::vector;
+  explicit Sizes(const Shape& shape) : std::vector<T>(shape.begin(), shape.end()), fixed_(true) {}
+  Sizes() = default;
+  Sizes(const Sizes& o) : std::vector<T>(o) {}  // of an expression
+  Sizes(Sizes&&) = default;
+  ~Sizes() = default;
+  Sizes& operator=(const Sizes& o) {
+    if (fixed_ && !std::equal(this->begin(), this->end(), o.begin(), o.end()))
+      throw Error("[edit_xtensor] the tensor has shape " + text(*this) + ", the expression " + text(o) +
+                  ": their shapes must be equal; reshape() the tensor, or xt::transpose() the expression");
+    std::vector<T>::operator=(o);
+    fixed_ |= o.fixed_;
+    return *this;
   }
 
  private:
-  Shape shape_;
+  static std::string text(const std::vector<T>& sizes) {
+    return Shape(std::vector<std::int64_t>(sizes.begin(), sizes.end())).str();
+  }
+  bool fixed_ = false;
 };
 
 // An xtensor container of the tensor's elements, with shared ownership.
 template <class T>
 auto adapt(T* data, const Tensor& x) {
-  using Sizes = std::vector<std::size_t>;
-  return xt::xarray_adaptor<SharedElements<T>, xt::layout_type::row_major, Sizes>(
-      SharedElements<T>(data, x), Sizes(x.shape().begin(), x.shape().end()));
+  using Adaptor = xt::xarray_adaptor<SharedElements<T>, xt::layout_type::row_major, Sizes<std::size_t>>;
+  return Adaptor(SharedElements<T>(data, x), Sizes<std::size_t>(x.shape()));
 }
 
 }  // namespace detail
@@ -117,7 +145,7 @@ auto as_xtensor(const Tensor& x) {
 }
 
 /// x's elements as a writable xtensor container, without a copy. The call counts as one change in place, under the
-/// rules of Tensor::edit(). Assigning an expression writes its values into x; another number of elements throws Error.
+/// rules of Tensor::edit(). Assigning an expression writes its values into x; another shape throws Error.
 template <class T>
 auto edit_xtensor(Tensor& x) {
   return detail::adapt(x.edit<T>().data(), x);

@@ -1,9 +1,12 @@
 #pragma once
 #include <cstdint>
+#include <initializer_list>
 #include <iosfwd>
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "fit/base/option.hpp"
@@ -122,10 +125,29 @@ Figure token_lines(const Tensor& weights, const std::vector<std::string>& tokens
 /// page of a lesson, in rows as wide as the page.
 Figure side_by_side(const std::vector<Figure>& figures, const std::string& title = "");
 
-/// A curve through (x[i], y[i]); x is 0, 1, … if empty. A value that is not finite interrupts it.
+/// The coordinates of a curve: a vector of numbers, numbers in braces, or a tensor with one axis.
+class Coordinates {
+ public:
+  Coordinates() = default;
+  Coordinates(std::initializer_list<double> values) : values_(values) {}
+  template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+  Coordinates(const std::vector<T>& values) : values_(values.begin(), values.end()) {}
+  Coordinates(const Tensor& values);
+  /// The numbers.
+  const std::vector<double>& values() const { return values_; }
+
+ private:
+  std::vector<double> values_;
+};
+
+/// A curve through (x[i], y[i]): Curve{"loss", x, y}, or Curve{"loss", y} with x = 0, 1, …. A value that is not finite
+/// interrupts it.
 struct Curve {
-  std::string label = "";
-  std::vector<double> y = {}, x = {};
+  Curve(std::string name = "", const Coordinates& values = {}) : label(std::move(name)), y(values.values()) {}
+  Curve(std::string name, const Coordinates& across, const Coordinates& up)
+      : label(std::move(name)), x(across.values()), y(up.values()) {}
+  std::string label;
+  std::vector<double> x, y;
 };
 
 /// The options of lines().

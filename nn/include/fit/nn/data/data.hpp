@@ -145,7 +145,9 @@ Sampler bucket_sampler(std::vector<std::int64_t> lengths, std::int64_t pool = 50
 
 /// What a rank collates if several ranks share a batch. whole: the full batch, of which the rank keeps its rows, so the
 /// padding is that of one process. own: only its own examples, which is faster if get() is slow. stack_collate() always
-/// uses the own examples, because the result is the same; pack_collate(), because its row can't be divided.
+/// uses the own examples, because the result is the same; pack_collate(), because its row can't be divided. If no field
+/// of a whole batch has a row for each example, as in a pack that a function of your own makes, the rank collates its
+/// own examples, too. They are fetched faster with `own`.
 enum class Collated { whole, own };
 
 /// The options of DataLoader.
@@ -163,8 +165,8 @@ struct LoaderOptions {
   FIT_OPTION(std::optional<std::uint64_t>, seed);  ///< The seed of the order; else the default generator's.
 };
 
-/// Batches of a dataset. Each range-for is one epoch. The order depends only on (seed, epoch), and batches don't depend
-/// on workers or prefetching. A position in the middle of an epoch can be saved and restored.
+/// Batches of a dataset, which must not be empty. Each range-for is one epoch. The order depends only on (seed, epoch),
+/// and batches don't depend on workers or prefetching. A position in the middle of an epoch can be saved and restored.
 class DataLoader {
  public:
   explicit DataLoader(SharedDataset dataset, LoaderOptions options = {});

@@ -27,6 +27,16 @@ struct AnyArgument {
 template <class... A>
 using NotAny = std::enable_if_t<(!std::is_same_v<std::decay_t<A>, AnyArgument> && ...)>;
 
+/// Whether a member can be copied. A std::vector or std::map says yes also if its elements can't be.
+template <class T>
+struct Copies : std::is_copy_constructible<T> {};
+template <class T>
+struct Copies<std::vector<T>> : Copies<T> {};
+template <class T>
+struct Copies<std::map<std::string, T>> : Copies<T> {};
+template <class T>
+struct Copies<std::optional<T>> : Copies<T> {};
+
 }  // namespace detail
 
 /// One entry of a layer's list: a name, and a parameter, buffer or layer.
@@ -59,7 +69,9 @@ class Fields {
  public:
   /// Sets the layer that the next members belong to. Its class is the static type.
   template <class Self>
-  void self(Self& layer);
+  void self(Self& layer) {
+    set_self<std::is_copy_constructible_v<Self>>(layer);
+  }
   template <class T>
   void operator()(const std::string& name, T& member) {
     add_span(name, &member, sizeof member);
@@ -68,8 +80,7 @@ class Fields {
   /// FIT_FIELDS calls of(*this, "hidden, out")(hidden, out): self(), and then each member under its name.
   template <class Self>
   auto of(Self& layer, const char* names) {
-    self(layer);
-    return Named{*this, names};
+    return Named<Self>{*this, layer, names};
   }
   const std::vector<Field>& list() const { return list_; }
 
@@ -83,15 +94,20 @@ class Fields {
     std::size_t size;
     bool holds(const char* p) const { return begin <= p && p < begin + size; }
   };
-  /// Adds members. Commas separate their names.
+  /// Sets the layer, and adds members. Commas separate their names.
+  template <class Self>
   struct Named {
     Fields& fields;
+    Self& layer;
     const char* names;
     template <class... Members>
     void operator()(Members&... members) {
+      fields.set_self<std::is_copy_constructible_v<Self> && (detail::Copies<Members>::value && ...)>(layer);
       (fields(next(names), members), ...);
     }
   };
+  template <bool copies, class Self>
+  void set_self(Self& layer);
 
   static std::string next(const char*& names);
   /// "heads.left". Throws Error unless the key is a word.
@@ -137,15 +153,15 @@ class Fields {
   bool own_call_ = false;                   // the class defines a call operator, which calls no hook
 };
 
-template <class Self>
-void Fields::self(Self& layer) {
+template <bool copies, class Self>
+void Fields::set_self(Self& layer) {
   static_assert(std::is_base_of_v<Layer, Self>, "this is for what derives from fit::nn::Layer");
   type_ = &typeid(Self);
   self_ = {{}, reinterpret_cast<const char*>(&layer), sizeof layer};
   using Any = detail::AnyArgument;
   own_call_ = Self::FitCall::value && (std::is_invocable_v<Self&, Any> || std::is_invocable_v<Self&, Any, Any> ||
                                        std::is_invocable_v<Self&, Any, Any, Any>);
-  if constexpr (std::is_copy_constructible_v<Self> && !std::is_abstract_v<Self>)
+  if constexpr (copies && !std::is_abstract_v<Self>)
     copy_ = [](const Layer& l) -> Layer* { return new Self(static_cast<const Self&>(l)); };
   else
     copy_ = nullptr;

@@ -37,7 +37,13 @@ class SiLU final : public detail::Plain<SiLU, fit::silu> {};
 class Tanh final : public detail::Plain<Tanh, fit::tanh> {};
 class Sigmoid final : public detail::Plain<Sigmoid, fit::sigmoid> {};
 
-class Softplus final : public detail::Plain<Softplus, fit::softplus> {};
+class Mish final : public detail::Plain<Mish, fit::mish> {};
+class SELU final : public detail::Plain<SELU, fit::selu> {};
+class Softsign final : public detail::Plain<Softsign, fit::softsign> {};
+class Hardtanh final : public detail::Plain<Hardtanh, fit::hardtanh> {};
+class Hardsigmoid final : public detail::Plain<Hardsigmoid, fit::hardsigmoid> {};
+class Hardswish final : public detail::Plain<Hardswish, fit::hardswish> {};
+class ReLU6 final : public detail::Plain<ReLU6, fit::relu6> {};
 class LogSigmoid final : public detail::Plain<LogSigmoid, fit::log_sigmoid> {};
 
 /// Returns x.
@@ -77,6 +83,31 @@ class ELU final : public detail::WithOption<ELU, double, fit::elu> {
  public:
   explicit ELU(double alpha = 1);
   std::string describe() const override;
+};
+
+/// x where x > 0, else alpha (e^(x / alpha) - 1).
+class CELU final : public detail::WithOption<CELU, double, fit::celu> {
+ public:
+  explicit CELU(double alpha = 1) : WithOption(alpha) {}
+  std::string describe() const override;
+};
+
+/// ln(1 + e^(beta x)) / beta.
+class Softplus final : public detail::WithOption<Softplus, double, fit::softplus> {
+ public:
+  explicit Softplus(double beta = 1) : WithOption(beta) {}
+  std::string describe() const override;
+};
+
+/// x where x > 0, else weight x, with one weight, or one for each channel (axis 1 of x).
+class PReLU final : public UnaryLayer {
+ public:
+  explicit PReLU(std::int64_t num_parameters = 1, double init = 0.25);
+  Tensor forward(const Tensor& x) const override;
+  FIT_FIELDS_DECLARED
+  std::string describe() const override;
+
+  Parameter weight;  // [num_parameters]
 };
 
 /// x where x > 0, else negative_slope x.

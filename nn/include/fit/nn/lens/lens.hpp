@@ -187,7 +187,7 @@ struct LogitAttribution {
   Tensor attention_bias;  ///< [layers]: the bias of the output projections, and of a norm behind them
   Tensor mlps;            ///< [layers]
   double embedding = 0;   ///< the residual before the first block
-  double constant = 0;    ///< the bias of the last norm
+  double constant = 0;    ///< of the bias of the last norm, and of the head's
   double logit = 0;       ///< what the model computes, before logit_cap
   double sum() const;     ///< of all terms; the logit, except for rounding
 };

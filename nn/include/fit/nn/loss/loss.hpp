@@ -76,8 +76,10 @@ struct FocalOptions {
   FIT_OPTION(Reduction, reduction) = Reduction::mean;  ///< The reduction over elements.
 };
 
-/// Lin et al. 2017: -alpha_t (1 - p_t)^gamma ln(p_t). p_t is sigmoid(logits) for target 1, and 1 - sigmoid(logits) for
-/// target 0. Good predictions count less. Throws Error for a gamma that is negative or not finite.
+/// Lin et al. 2017: alpha_t (1 - p_t)^gamma times the cross entropy, with p = sigmoid(logits), p_t = p target + (1 - p)
+/// (1
+/// - target) and alpha_t = alpha target + (1 - alpha) (1 - target), also for targets between 0 and 1. Good predictions
+/// count less. (torchvision: sigmoid_focal_loss.) Throws Error for a gamma that is negative or not finite.
 Tensor focal_loss(const Tensor& logits, const Tensor& target, const FocalOptions& options = {});
 
 // ---- distances. The shapes must be equal: [N] and [N, 1] would broadcast to [N, N], and the loss would be wrong. ----
@@ -126,7 +128,8 @@ struct KLDivOptions {
   FIT_OPTION(Reduction, reduction) = Reduction::mean;  ///< The reduction over elements.
 };
 
-/// target (ln(target) - input) for each element. The input is log probabilities. The mean is over elements: for the
+/// target (ln(target) - input) for each element. The input is log probabilities: throws Error if it looks like
+/// probabilities, with numbers above 0, none below and none above 1. The mean is over elements: for the
 /// divergence, divide the sum by the number of rows (PyTorch: batchmean).
 Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& options = {});
 

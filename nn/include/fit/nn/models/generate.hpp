@@ -43,7 +43,7 @@ enum class PastContext { error, slide };
 
 /// The options of generate().
 struct GenerateOptions : SamplingOptions {
-  FIT_OPTION(std::int64_t, max_new_tokens) = 0;                ///< The max number of tokens appended to a row.
+  FIT_OPTION(std::int64_t, max_new_tokens) = 20;               ///< The max number of tokens appended to a row.
   FIT_OPTION(PastContext, past_context) = PastContext::error;  ///< When the sequence outgrows the context.
   FIT_OPTION(Tokens, stop_tokens);                             ///< A row ends after one of these.
   FIT_OPTION(Generator*, generator) = nullptr;  ///< The random number generator; the default one if null.

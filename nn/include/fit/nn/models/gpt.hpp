@@ -67,7 +67,7 @@ struct GPTOptions {
   FIT_OPTION(std::int64_t, head_size) = 0;                ///< The features of a head; d_model / num_heads if 0.
   FIT_OPTION(std::optional<bool>, qkv_bias);              ///< Whether qkv has a bias; `bias` if not given.
   FIT_OPTION(Norm, norm) = Norm::layer;                   ///< The kind of all norms.
-  FIT_OPTION(double, norm_eps) = 1e-5;                    ///< The eps of all norms.
+  FIT_OPTION(double, norm_eps) = 0;                       ///< Of all norms; 0: LayerNorm's 1e-5, or RMSNorm's 1e-6.
   FIT_OPTION(NormPlace, norm_place) = NormPlace::before;  ///< Where the norms of a block are.
   FIT_OPTION(bool, qk_norm) = false;            ///< RMSNorm of each query and key, before they are rotated (Qwen 3).
   FIT_OPTION(bool, head_gates) = false;         ///< Multiplies head h by sigmoid(gate(x)[h]) (Qiu et al. 2025).
@@ -156,6 +156,10 @@ class GPT final : public Layer {
   ///     nn::GPT gpt(nn::GPTOptions().vocab_size(65).context_length(64).d_model(128), std::move(blocks));
   GPT(const GPTOptions& options, ModuleList<SequenceLayer> blocks);
 
+  /// The model of a file that save_weights() or a Checkpoint with the part "model" has written, with its options.
+  /// Throws Error for a file without options, FileError for one that is damaged.
+  static GPT load(const std::string& path);
+
   /// ids [B, T] (int64) -> logits [B, T, vocab_size]. Throws Error if T is more than context_length.
   Tensor forward(const Tensor& ids) const;
   /// The same for documents packed in each row, as data::pack_collate() makes them: `documents` and `positions` are
@@ -181,7 +185,7 @@ class GPT final : public Layer {
   /// The mean cross entropy for targets [B, T]. Targets equal to ignore_index do not count.
   Tensor loss(const Tensor& ids, const Tensor& targets, std::int64_t ignore_index = -100) const;
 
-  /// The options, with num_kv_heads and hidden filled in.
+  /// The options, with num_kv_heads, hidden, head_size and norm_eps filled in.
   const GPTOptions& options() const { return options_; }
   FIT_FIELDS_DECLARED
   std::string describe() const override;

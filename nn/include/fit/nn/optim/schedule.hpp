@@ -35,11 +35,11 @@ class Schedule {
   /// The number of calls of step() (PyTorch: last_epoch).
   std::int64_t position() const { return position_; }
 
-  /// The optimiser's rates ("lr"), the position and the base rates ("position", "base_lr"). Inner schedules have their
-  /// number as a prefix ("0.position").
+  /// The optimiser's rates ("lr"), the position and the base rates ("position", "base_lr"), and the numbers of the
+  /// formula ("T_max"). Inner schedules have their number as a prefix ("0.position").
   StateDict state_dict() const;
-  /// Loads the state and the optimiser's rates. Throws one Error that lists every name that does not fit, and then
-  /// changes nothing.
+  /// Loads the state and the optimiser's rates. Throws one Error that lists every name that does not fit, and every
+  /// number of the formula that differs, and then changes nothing.
   void load_state_dict(const StateDict& state);
 
  protected:
@@ -54,8 +54,12 @@ class Schedule {
     std::int64_t t;   ///< the position
     double lr, base;  ///< the group's rate at t - 1, and its base rate
   };
+  /// The numbers of a formula, by name. They are saved, and must be equal when a state is loaded.
+  using Numbers = std::vector<std::pair<std::string, double>>;
   /// Sets the formula of the rate, and begins.
-  void start(std::function<double(const At&)> formula);
+  void start(std::function<double(const At&)> formula, Numbers numbers = {});
+  /// Sets the numbers of a schedule without a formula of its own.
+  void set_numbers(Numbers numbers) { numbers_ = std::move(numbers); }
 
   /// The rates of the next position, if `rates` are those of this one. Throws Error after the end.
   virtual Rates next(const Rates& rates) const;
@@ -83,6 +87,7 @@ class Schedule {
  private:
   friend class SequentialLR;  // these call the functions of inner schedules
   friend class ChainedScheduler;
+  StateDict places() const;
   Rates formula_rates(std::int64_t t, const Rates& before) const;
   /// Calls f(schedule, prefix of its names) for this schedule and the inner ones.
   template <class Self, class F>
@@ -91,6 +96,7 @@ class Schedule {
   const char* op_;
   Optimizer& optimizer_;
   std::function<double(const At&)> formula_;
+  Numbers numbers_;
   Rates base_;
   std::int64_t position_ = -1;  // -1: not started
   List inner_;
@@ -212,7 +218,9 @@ class OneCycleLR final : public Schedule {
   OneCycleOptions options_;
 };
 
-/// Vaswani et al. 2017: base d_model^-0.5 min(s^-0.5, s warmup_steps^-1.5) in step s = t + 1. The paper's base is 1.
+/// Vaswani et al. 2017: base d_model^-0.5 min(s^-0.5, s warmup_steps^-1.5) in step s = t + 1. The paper's base is 1:
+/// AdamW(parameters, 1). The highest rate is base / sqrt(d_model warmup_steps). Throws Error for a base between 0 and
+/// 0.02, which is meant as a rate.
 class NoamLR final : public Schedule {
  public:
   NoamLR(Optimizer& optimizer, std::int64_t d_model, std::int64_t warmup_steps);

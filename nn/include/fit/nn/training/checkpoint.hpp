@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -21,7 +22,8 @@ namespace fit {
 ///     checkpoint.save("out/last.safetensors");
 ///
 /// A part is an object with state_dict() and load_state_dict(): a layer, optimiser, schedule or loader. Its tensors are
-/// saved as "model.out.weight". The default generator is always a part.
+/// saved as "model.out.weight". The default generator is always a part. Of a layer, the options of each GPT and BERT in
+/// it are saved, too: load() and load_from_checkpoint() throw Error for a model with others, except dropout.
 ///
 /// With several ranks (dist::world()), every rank calls save() and load(). Only rank 0 writes, and reads for all, so
 /// other ranks need no access to the file. The checkpoint does not depend on the number of ranks.
@@ -37,8 +39,10 @@ class Checkpoint {
   Checkpoint& add(const std::string& name, Part& part) {
     std::function<void(const StateDict&)> check;
     if constexpr (can_check<Part>(0)) check = [&part](const StateDict& s) { part.check_state_dict(s); };
-    return add(
+    add(
         name, [&part] { return part.state_dict(); }, [&part](const StateDict& s) { part.load_state_dict(s); }, check);
+    if constexpr (std::is_base_of_v<nn::Layer, Part>) parts_.back().layer = &part;
+    return *this;
   }
   Checkpoint& add(const std::string& name, Generator& generator);
   /// `check` throws the Error that `load` would throw, and changes nothing. Without `check`, Checkpoint::load() loads
@@ -65,6 +69,7 @@ class Checkpoint {
     std::string name;
     std::function<StateDict()> save;
     std::function<void(const StateDict&)> load, check;
+    const nn::Layer* layer = nullptr;  // the part, if it is a layer
   };
   template <class P>
   static constexpr auto can_check(int) -> decltype(std::declval<P&>().check_state_dict(StateDict()), true) {
@@ -87,6 +92,11 @@ struct CheckpointInfo {
 /// Throws FileError like Checkpoint::load().
 CheckpointInfo checkpoint_info(const std::string& path);
 
+namespace detail {
+/// Throws Error if the checkpoint's part `name` had other options than this layer.
+void check_options(const std::string& path, const nn::Layer& layer, const std::string& name);
+}  // namespace detail
+
 /// The state of one part. Throws FileError like Checkpoint::load(), and if the file has no such part.
 StateDict checkpoint_part(const std::string& path, const std::string& name);
 
@@ -96,6 +106,7 @@ StateDict checkpoint_part(const std::string& path, const std::string& name);
 ///     load_from_checkpoint("out/best.safetensors", average, "average");  // and then average.apply()
 template <class Part>
 void load_from_checkpoint(const std::string& path, Part& part, const std::string& name = "model") {
+  if constexpr (std::is_base_of_v<nn::Layer, Part>) detail::check_options(path, part, name);
   part.load_state_dict(checkpoint_part(path, name));
 }
 

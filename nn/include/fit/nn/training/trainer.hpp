@@ -199,7 +199,8 @@ class Trainer {
   /// state. Every rank calls it, and the number of rank 0 counts.
   Trainer& validation(std::function<double()> validate, std::int64_t every);
   /// The same with the loss over all items of a loader, joined from its batches as the parts of a step are. NaN if
-  /// nothing counts. The ranks share the batches.
+  /// nothing counts. The ranks share the batches. The loader's epoch is saved: its order is that of a training without
+  /// a stop.
   Trainer& validation(data::DataLoader& loader, std::int64_t every);
   /// Calls f after each step, before its validation, for example to update an average of the weights.
   Trainer& after_step(std::function<void()> f);
@@ -252,6 +253,7 @@ class Trainer {
   void begin_ranks();
   void agree(std::int64_t& tokens);
   double validation_loss(data::DataLoader& loader);
+  void add_validation_loader();
   bool interrupted() const { return world_.size() > 1 ? interrupted_ : InterruptGuard::interrupted(); }
   void validate();
   void look();

@@ -31,7 +31,6 @@ struct LBFGSOptions {
 ///
 ///     optim::LBFGS optimizer(net.named_parameters());
 ///     optimizer.step([&] {
-///       optimizer.zero_grad();
 ///       const Tensor loss = nn::mse_loss(net(x), y);
 ///       loss.backward();
 ///       return loss;
@@ -42,12 +41,15 @@ class LBFGS {
   /// of several types. Frozen parameters may have any floating type.
   explicit LBFGS(const Parameters& parameters, const LBFGSOptions& options = {});
 
-  /// `closure` computes the gradients and returns the loss; step() calls it several times. Returns the first loss.
-  /// Parameters without a gradient do not change. Throws Error for a loss that is not one finite number, or a gradient
-  /// that is not finite. The parameters then have their values from before the step.
+  /// `closure` computes the loss, calls its backward(), and returns it; step() calls it several times, and clears the
+  /// gradients before. Returns the first loss. Parameters without a gradient do not change. Throws Error for a loss
+  /// that is not one finite number, for a gradient that is not finite, and if no trained parameter has a gradient. The
+  /// parameters then have their values from before the step.
   double step(const std::function<Tensor()>& closure);
   /// Clears the gradients.
   void zero_grad();
+  /// A Trainer and the schedules take an Optimizer, whose step() has no closure.
+  operator Optimizer&() = delete;  // call step(closure) in a loop of your own, and set options().lr() there
 
   /// The options. They may be changed between steps.
   LBFGSOptions& options() { return options_; }

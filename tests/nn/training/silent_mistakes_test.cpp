@@ -1,0 +1,313 @@
+#include <cmath>
+#include <regex>
+#include <type_traits>
+
+#include "fit/backward/gradcheck.hpp"
+#include "fit/io/safetensors.hpp"
+#include "fit/nn/lens/lens.hpp"
+#include "fit/nn/models/bert.hpp"
+#include "fit/nn/models/generate.hpp"
+#include "fit/nn/models/gpt.hpp"
+#include "fit/nn/optim/more/lbfgs.hpp"
+#include "fit/nn/training/checkpoint.hpp"
+#include "fit/nn/weights/weights.hpp"
+#include "fit/tensor/lookup.hpp"
+#include "nn/models/trained.hpp"
+#include "support/catch.hpp"
+#include "support/files.hpp"
+
+// What went wrong without a word: each is right now, or an Error that names the cure.
+namespace fit::test::silent_mistakes_test {
+namespace {
+
+using Catch::Matchers::Contains;
+
+nn::GPTOptions small() {
+  return nn::GPTOptions().vocab_size(11).context_length(8).num_layers(2).num_heads(4).d_model(16).positions(
+      nn::Positions::rotary);
+}
+
+Tensor leaf(const Tensor& value) { return value.clone().requires_grad_(); }
+
+// As a schedule does, and a Trainer.
+template <class O, class = void>
+struct TakenAsOptimizer : std::false_type {};
+template <class O>
+struct TakenAsOptimizer<O, std::void_t<decltype(optim::StepLR(std::declval<O&>(), 3))>> : std::true_type {};
+
+// The names of the options of a struct, in the text of a header.
+std::vector<std::string> options_of(const std::string& type, const std::string& header) {
+  const std::string text = get(FIT_GOLDEN_DIR "/../../nn/include/fit/nn/" + header);
+  const std::size_t begin = text.find("struct " + type + " "), end = text.find("\n};", begin);
+  REQUIRE(end != std::string::npos);
+  const std::string body = text.substr(begin, end - begin);
+  const std::regex option("FIT_OPTION\\(.*, (\\w+)\\)");
+  std::vector<std::string> names;
+  for (std::sregex_iterator i(body.begin(), body.end(), option), none; i != none; ++i) names.push_back((*i)[1]);
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("every option of a model is saved with its weights, except what changes no result", "[silent]") {
+  const Directory folder;
+  const auto check = [&](const nn::Layer& model, const std::string& type, const std::string& header,
+                         const std::string& before) {
+    const std::string path = folder.file("model.safetensors");
+    nn::save_weights(path, model);
+    const auto saved = load_safetensors(path).metadata;
+    const std::vector<std::string> names = options_of(type, header);
+    CHECK(names.size() >= 4);
+    for (const std::string& name : names) {
+      const std::string key = "options." + before + name;
+      const auto next = saved.lower_bound(key);  // or those of a struct in it: "options.rotary.base"
+      INFO(key);
+      CHECK((name == "checkpoint_blocks" || (next != saved.end() && next->first.compare(0, key.size(), key) == 0)));
+    }
+  };
+  const nn::GPT gpt(small());
+  check(gpt, "GPTOptions", "models/gpt.hpp", "");
+  check(gpt, "RotaryTableOptions", "layers/position.hpp", "rotary.");
+  const nn::BERT bert(nn::BERTOptions().vocab_size(9).num_layers(1).d_model(8).num_heads(2));
+  check(bert, "BERTOptions", "models/bert.hpp", "");
+  check(bert, "TransformerLayerOptions", "models/transformer.hpp", "");
+}
+
+TEST_CASE("weights go only into a model with the options that they were saved with", "[silent]") {
+  const Directory folder;
+  const std::string path = folder.file("gpt.safetensors");
+  manual_seed(3);
+  const nn::GPT gpt(
+      small().windows({4, 0}).rotary(nn::RotaryTableOptions().base(5000)).norm(nn::Norm::rms).dropout(0.1));
+  nn::save_weights(path, gpt);
+  CHECK(load_safetensors(path).metadata.at("options.num_heads") == "4");
+
+  for (const auto& [options, difference] : std::vector<std::pair<nn::GPTOptions, std::string>>{
+           {nn::GPTOptions(gpt.options()).num_heads(8).num_kv_heads(8).head_size(2),
+            "num_heads is 4 in the file, 8 here"},
+           {nn::GPTOptions(gpt.options()).rotary(nn::RotaryTableOptions()),
+            "rotary.base is 5000 in the file, 10000 here"},
+           {nn::GPTOptions(gpt.options()).windows({4, 2}), "windows is 4,0 in the file, 4,2 here"},
+           {nn::GPTOptions(gpt.options()).norm_eps(1e-5), "norm_eps is"}}) {
+    nn::GPT other(options);
+    const nn::StateDict before = copied(other);
+    CHECK_THROWS_WITH(nn::load_weights(other, path), Contains(difference) && Contains("GPT::load(path)"));
+    CHECK(same_state(other.state_dict(), before));
+    CHECK_NOTHROW(nn::load_weights(other, load_safetensors(path).tensors));  // by those who mean it
+  }
+  nn::GPT undropped(nn::GPTOptions(gpt.options()).dropout(0));
+  CHECK_NOTHROW(nn::load_weights(undropped, path));
+
+  const nn::GPT again = nn::GPT::load(path);
+  CHECK(same_state(again.state_dict(), gpt.state_dict()));
+  CHECK(again.options().rotary().base() == 5000);
+  CHECK(again.options().windows() == std::vector<std::int64_t>{4, 0});
+  CHECK(again.options().dropout() == 0.1);
+  const Tensor ids = tensor({{1, 2, 3, 4, 5, 6}});
+  undropped.eval();
+  nn::GPT loaded = nn::GPT::load(path);
+  loaded.eval();
+  CHECK(same_bits(loaded(ids).detach(), undropped(ids).detach()));
+  save_safetensors(path, gpt.state_dict());
+  CHECK_THROWS_WITH(nn::GPT::load(path), Contains("has no options of a GPT") && Contains("load_weights()"));
+  CHECK_NOTHROW(nn::load_weights(undropped, path));  // a file of others says nothing
+  save_safetensors(path, gpt.state_dict(), {{"options.vocab_size", "11"}, {"options.num_heads", "many"}});
+  CHECK_THROWS_WITH(nn::GPT::load(path), Contains("the option num_heads is 'many'"));
+}
+
+TEST_CASE("checkpoints hold the options of their models, too", "[silent]") {
+  const Directory folder;
+  const std::string path = folder.file("last.safetensors");
+  nn::GPT gpt(small());
+  Checkpoint checkpoint;
+  checkpoint.add("model", gpt).save(path);
+  CHECK_NOTHROW(checkpoint.load(path));
+  CHECK(same_state(nn::GPT::load(path).state_dict(), gpt.state_dict()));
+  nn::GPT other(small().window(3));
+  Checkpoint wrong;
+  wrong.add("model", other);
+  CHECK_THROWS_WITH(wrong.load(path), Contains("model.window is 0 in the file, 3 here"));
+  CHECK_THROWS_WITH(load_from_checkpoint(path, other), Contains("model.window is 0 in the file, 3 here"));
+  nn::BERT bert(nn::BERTOptions().vocab_size(9).num_layers(1).d_model(8).num_heads(2));
+  nn::save_weights(path, bert);
+  nn::BERT heads(nn::BERTOptions().vocab_size(9).num_layers(1).d_model(8).num_heads(4));
+  CHECK_THROWS_WITH(nn::load_weights(heads, path), Contains("num_heads is 2 in the file, 4 here"));
+}
+
+TEST_CASE("a norm has one default of eps, alone and in a GPT", "[silent]") {
+  const auto eps = [](const nn::GPTOptions& o) { return nn::GPT(o).options().norm_eps(); };
+  CHECK(eps(small()) == 1e-5);
+  CHECK(eps(small().norm(nn::Norm::rms)) == 1e-6);
+  CHECK(eps(small().norm(nn::Norm::rms).norm_eps(1e-3)) == 1e-3);
+  const nn::GPT gpt(small().norm(nn::Norm::rms));
+  CHECK(gpt.ln_f->str() == nn::RMSNorm(16).str());
+  CHECK_THROWS_WITH(nn::GPT(small().norm_eps(-1)), Contains("[GPT] norm_eps is -1"));
+}
+
+TEST_CASE("LBFGS tells of a closure without gradients, and is no Optimizer", "[silent]") {
+  Tensor w = leaf(tensor({3., -2.}, float64));
+  optim::LBFGS lbfgs({w});
+  const std::string told = "[LBFGS] no trained parameter has a gradient after the closure, whose loss is 13";
+  CHECK_THROWS_WITH(lbfgs.step([&] { return sum(square(w)); }), Contains(told) && Contains("loss.backward()"));
+  CHECK_THROWS_WITH(lbfgs.step([&] {
+    const NoGrad off;
+    return sum(square(w));
+  }),
+                    Contains(told));
+  w.set_grad(ones({2}, float64));  // of before
+  CHECK_THROWS_WITH(lbfgs.step([&] { return sum(square(w)); }), Contains(told));
+  CHECK(values(w.detach()) == std::vector<double>{3, -2});
+  lbfgs.step([&] {  // without zero_grad()
+    const Tensor loss = sum(square(w));
+    loss.backward();
+    return loss;
+  });
+  CHECK(max(abs(w)).item() < 1e-6);
+  STATIC_REQUIRE_FALSE(TakenAsOptimizer<optim::LBFGS>::value);
+  STATIC_REQUIRE(TakenAsOptimizer<optim::AdamW>::value);
+}
+
+TEST_CASE("a resumed training goes on with the order of its validation", "[silent]") {
+  const auto run = [](std::int64_t stop, const std::string& out, bool resume) {
+    Trained t(quiet(stop, out).resume(resume));
+    data::DataLoader checks(small_data(), data::LoaderOptions().batch_size(40).shuffle().seed(5));
+    std::vector<double> first;  // the first token of each validation
+    t.trainer.validation(checks, 2);
+    t.trainer.run();
+    for (const auto& row : t.trainer.metrics().rows())
+      if (row.count("validation")) first.push_back(row.at("validation"));
+    return std::pair(first, checks.epoch());
+  };
+  const Directory folder;
+  const auto whole = run(8, folder.file("whole"), false);
+  run(4, folder.file("parts"), false);
+  const auto resumed = run(8, folder.file("parts"), true);
+  CHECK(whole.second == 3);
+  CHECK(resumed.second == 3);
+  CHECK(resumed.first == whole.first);
+  // A training without this validation goes on from the same file, and one with it from a file without.
+  Trained without(quiet(9, folder.file("parts")).resume(true));
+  CHECK(without.trainer.run().step == 9);
+}
+
+TEST_CASE("GenerateOptions() generates, as many tokens as transformers does", "[silent]") {
+  nn::GPT gpt(small().context_length(40));
+  gpt.eval();
+  CHECK(nn::generate(gpt, {{1, 2, 3}}, nn::GenerateOptions())[0].size() == 20);
+  CHECK(nn::generate(gpt, {{1, 2, 3}}, nn::GenerateOptions().max_new_tokens(0))[0].empty());
+}
+
+TEST_CASE("NoamLR refuses a rate that is meant as one", "[silent]") {
+  Tensor w = leaf(ones({2}));
+  optim::AdamW small_rate({w}, 2e-3), paper({w}, 1);
+  CHECK_THROWS_WITH(optim::NoamLR(small_rate, 64, 100), Contains("[NoamLR] the optimiser's lr is 0.002") &&
+                                                            Contains("the highest rate would be 2.5e-05") &&
+                                                            Contains("set lr to 1"));
+  CHECK(small_rate.lr() == 2e-3);
+  optim::NoamLR schedule(paper, 64, 100);
+  CHECK(paper.lr() == Approx(1 / 8. * 1e-3));
+}
+
+TEST_CASE("focal loss of soft targets is torchvision's", "[silent]") {
+  const auto plain = nn::FocalOptions().alpha(-1).reduction(nn::Reduction::none);
+  CHECK(nn::focal_loss(tensor({2.}, float64), tensor({0.5}, float64), plain).item() == Approx(0.2817320).epsilon(1e-6));
+  // alpha_t weights both parts of the cross entropy.
+  const Tensor x = leaf(tensor({-1.3, 0.4, 3., -200., 200.}, float64)), t = tensor({0.2, 1., 0.7, 0.5, 0.}, float64);
+  const Tensor loss = nn::focal_loss(x, t, nn::FocalOptions().gamma(0.5).reduction(nn::Reduction::none));
+  const Tensor p = sigmoid(x.detach()), ce = t * softplus(-x.detach()) + (1 - t) * softplus(x.detach());
+  const Tensor expected = (0.25 * t + 0.75 * (1 - t)) * ce * pow(1 - (p * t + (1 - p) * (1 - t)), 0.5);
+  CHECK(allclose(loss, expected, 1e-12));
+  loss.sum().backward();
+  CHECK(all(isfinite(x.grad())).item<bool>());
+  const GradReport report =
+      check_gradients([&](const auto& in) { return nn::focal_loss(in[0], t, nn::FocalOptions().gamma(1.5)); },
+                      {leaf(tensor({-1.3, 0.4, 3., -2., 2.}, float64))});
+  INFO(report);
+  CHECK(report.ok);
+}
+
+TEST_CASE("a schedule goes on only with the numbers that it was saved with", "[silent]") {
+  Tensor w = leaf(ones({2}));
+  optim::SGD a({w}, 0.1), b({w}, 0.1);
+  optim::CosineAnnealingLR schedule(a, 10), longer(b, 20), same(b, 10);
+  CHECK_THROWS_WITH(longer.load_state_dict(schedule.state_dict()),
+                    Contains("T_max is 10 in the state, 20 here") && Contains("nothing was loaded"));
+  CHECK_NOTHROW(same.load_state_dict(schedule.state_dict()));
+  StateDict of_before = schedule.state_dict();
+  of_before.resize(3);  // lr, position, base_lr
+  CHECK_NOTHROW(longer.load_state_dict(of_before));
+  const auto chain = [](optim::Optimizer& o, std::int64_t first) {
+    return optim::SequentialLR(
+        o, {std::make_shared<optim::LinearLR>(o, 0.1, 1, first), std::make_shared<optim::CosineAnnealingLR>(o, 10)},
+        {first});
+  };
+  CHECK_THROWS_WITH(chain(b, 4).load_state_dict(chain(a, 3).state_dict()),
+                    Contains("milestone_0 is 3 in the state, 4 here") && Contains("0.total_iters is 3"));
+}
+
+TEST_CASE("an empty dataset, probabilities for logarithms: errors", "[silent]") {
+  CHECK_THROWS_WITH(data::DataLoader(data::TensorDataset({zeros({0, 3})}), 4),
+                    Contains("[DataLoader] the dataset has no examples"));
+  const Tensor logits = tensor({{0.3, -1., 2.}}), p = softmax(logits);
+  CHECK_THROWS_WITH(nn::kl_div(p, p),
+                    Contains("[kl_div] input has numbers between 0 and 1 only") && Contains("log_softmax(logits)"));
+  CHECK(nn::kl_div(log_softmax(logits), p).item() == Approx(0).margin(1e-7));
+  CHECK(nn::kl_div(zeros({1, 1}), ones({1, 1})).item() == 0);
+}
+
+TEST_CASE("a pack that a function of one's own makes is divided among ranks", "[silent]") {
+  std::vector<data::Example> texts;
+  for (std::int64_t i = 0; i < 8; ++i) texts.push_back({full({i + 1}, i, int64)});
+  const auto packs = data::LoaderOptions().batch_size(4).collate(
+      [](const std::vector<data::Example>& examples) { return data::pack_collate(examples); });
+  std::vector<double> all;
+  for (const int rank : {0, 1}) {
+    data::DataLoader loader(data::ListDataset(texts), packs);
+    loader.divide(rank, 2);
+    for (const data::Batch& batch : loader) {
+      CHECK(batch[0].size(0) == 1);
+      CHECK(batch[1][{0, 0}].item() == 0);  // each rank's documents count from 0
+      const Tensor ids = batch[0];
+      for (const std::int64_t id : ids.data<std::int64_t>()) all.push_back(static_cast<double>(id));
+    }
+  }
+  CHECK(all.size() == 36);  // each document once
+}
+
+TEST_CASE("names with a prefix are paired with those that they end in", "[silent]") {
+  nn::Linear linear(2, 2);
+  StateDict state = {{"deep.encoder.weight", zeros({2, 2})}, {"deep.encoder.bias", zeros({2})}};
+  CHECK_THROWS_WITH(linear.load_state_dict(state), Contains("with the prefix 'deep.encoder.'"));
+  struct Two : nn::UnaryLayer {
+    Tensor forward(const Tensor& x) const override { return x; }
+    FIT_FIELDS_ONLY(w_q, norm1)
+    nn::Linear w_q{2, 2}, norm1{2, 2};
+  } two;
+  state = {{"w_q.weight", zeros({2, 2})},
+           {"a.w_q.bias", zeros({2})},
+           {"norm1.weight", zeros({2, 2})},
+           {"b.norm1.bias", zeros({2})}};
+  CHECK_THROWS_WITH(two.load_state_dict(state),
+                    Contains("perhaps: a.w_q.bias for w_q.bias, b.norm1.bias for norm1.bias"));
+  nn::Sequential net(nn::Linear(2, 2));
+  CHECK_THROWS_WITH(net.load_state_dict(linear.state_dict()), Contains("every name was given without the prefix '0.'"));
+}
+
+TEST_CASE("messages name what the caller wrote", "[silent]") {
+  CHECK_THROWS_WITH(nn::GPT(small().dropout(10)), Contains("[GPT] dropout is 10"));
+  CHECK_NOTHROW(nn::GPTAttention(small().num_layers(0)));
+  CHECK_NOTHROW(nn::GPTBlock(small().num_layers(0)));
+  const Tensor w = leaf(ones({2}));
+  CHECK_THROWS_WITH(sum(w.grad()), Contains("a gradient gets one by backward()"));
+}
+
+TEST_CASE("logit_attribution counts the bias of the head", "[silent]") {
+  manual_seed(2);
+  nn::GPT gpt(small().tie_weights(false));
+  gpt.eval();
+  gpt.head.bias = nn::Parameter(randn({11}) * 3);
+  const nn::LogitAttribution parts = nn::logit_attribution(gpt, tensor({{1, 2, 3}}), 4, -1);
+  CHECK(parts.sum() == Approx(parts.logit).epsilon(1e-4));
+}
+
+}  // namespace fit::test::silent_mistakes_test
