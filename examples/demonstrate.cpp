@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "fit/fit.hpp"
+#include "five_minutes/five_minutes.hpp"
 #include "support/example.hpp"
 
 using namespace fit;
@@ -226,6 +227,15 @@ void lesson(example::Example& e) {
   /// can sort the heads by measures, and switch from the matrix to lines between the tokens.
   e.cell();
   e.page("training_heads", recording);
+
+  /// ## A model of words
+  ///
+  /// A GPT of one layer learns sentences such as "the girl who sees the dogs is happy because she likes them". It finds
+  /// the words that decide "is", "she" and "them", also in sentences with nouns that it has never seen together. The
+  /// page `five_minutes.html`, beside this one, opens one of its heads step by step. Here the program checks the same
+  /// steps by hand.
+  e.cell();
+  example::five_minutes(e);
   // not shown
 }
 
