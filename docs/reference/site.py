@@ -10,7 +10,7 @@ import re
 import shutil
 import sys
 
-LESSONS = ["demonstrate", "lesson", "attention_mathematics", "six_tokens", "jax_notebook", "attention_variants", "induction"]
+LESSONS = ["five_minutes", "demonstrate", "lesson", "attention_mathematics", "six_tokens", "jax_notebook", "attention_variants", "induction"]
 
 readme, site = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 

@@ -1,12 +1,12 @@
 // Twelve cards lead through the page. Each lights up what it speaks of. {query}, {key}, {weight} and {guess} are those of
-// the moment; `act` puts the page into a state.
+// the moment; `act` puts the page into a state (main.js).
 const CARDS = [
   { at: "sentence", act: "first", text: "This small model reads words and guesses the next one. It learned from made-up sentences, in seconds. Point at any word: arcs show where it looks." },
   { at: "sentence", act: "first", text: "To guess “{guess}”, the model must know who is meant. “{query}” looks back, and {weight} of its attention goes to “{key}”." },
   { at: "heads", text: "The model looks in several ways at once: these are its heads. Switch between them. Each head learned by itself what to look for." },
   { at: "vectors", text: "How does it find the word? Each word makes a query, what it looks for, and a key, what it offers. Both are just numbers." },
   { at: "product", text: "Multiply query and key number by number, and add. Numbers of the same sign raise the score: “{key}” is what “{query}” looks for." },
-  { at: "scale", text: "Dividing keeps scores small, so that no word wins too early in the training. The mask hides later words: guessing must not mean peeking." },
+  { at: "scale", act: "mask", text: "Dividing keeps scores small, so that no word wins too early in the training. The mask hides later words: guessing must not mean peeking." },
   { at: "softmax", text: "Softmax makes shares of scores. A slightly larger score wins clearly, but every word keeps a little. All shares add up to 100 %." },
   { at: "values", text: "A third vector, the value, is what a word tells. “{query}” receives mostly the value of “{key}”, because its share is {weight}." },
   { at: "prediction", text: "Does it matter? The thin bars are the guess without this head. Try another head: its absence changes less, or something else." },

@@ -4,6 +4,7 @@ const D = config.head_size, C = config.d_model, H = config.num_heads;
 const state = { snapshot: data.snapshots.length - 1, text: data.samples[0], head: 0, query: 0, key: 0, held: false };
 let now = null; // of the text: { ids, texts, run, without }
 let sentence = null, time = null, guide = null, weightOf = null, drawn = 0;
+let unmasked = null; // the query before a card chose one that others follow
 
 const weightsOf = new Map(); // by snapshot
 async function load(snapshot) {
@@ -116,6 +117,13 @@ function append(id) {
   return set({ text: byId("text").value });
 }
 
+// What a card asks for: "first", the first sentence; "mask", a word that others follow, until the next card.
+function act({ act: wanted }) {
+  if (wanted === "first" && state.text !== data.samples[0]) set({ text: (byId("text").value = data.samples[0]), seek: true });
+  if (wanted === "mask" && unmasked === null) (unmasked = state.query), set({ query: Math.floor((now.ids.length - 1) / 2) });
+  else if (wanted !== "mask" && unmasked !== null) set({ query: Math.min(unmasked, now.ids.length - 1) }), (unmasked = null);
+}
+
 function onWordsKey(event) {
   const { query, key } = state, last = now.ids.length - 1;
   const changes = {
@@ -190,7 +198,7 @@ document.addEventListener("DOMContentLoaded", async () => {
     choose: (query) => set({ query, held: !(state.held && query === state.query) }),
   });
   guide = new Guide({
-    enter: ({ act }) => act === "first" && state.text !== data.samples[0] && set({ text: (byId("text").value = data.samples[0]), seek: true }),
+    enter: act,
     fill: (text) => text.replace(/\{(\w+)\}/g, (_, name) => ({
       query: now.texts[state.query], key: now.texts[state.key], weight: hundred(weightRow(state.query)[state.key]), guess: guessOf(now.run.logits, state.query).word,
     })[name]),

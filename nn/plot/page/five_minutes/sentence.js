@@ -46,7 +46,7 @@ class SentenceView {
     const { left, top, width, height } = this.arcs.parentElement.getBoundingClientRect();
     this.boxes = this.items.map((item) => {
       const box = item.getBoundingClientRect();
-      return { x: box.left - left + box.width / 2, y: box.top - top, width: box.width };
+      return { x: box.left - left + box.width / 2, y: box.top - top, bottom: box.bottom - top };
     });
     this.arcs.setAttribute("viewBox", `0 0 ${width} ${height}`);
     if (this.shown) this.draw(...this.shown);
@@ -66,7 +66,7 @@ class SentenceView {
     });
     this.words.setAttribute("aria-activedescendant", `word-${query}`);
     this.guess.firstChild.textContent = guess.word;
-    this.guess.lastChild.textContent = hundred(guess.chance);
+    this.guess.lastChild.textContent = `guess ${hundred(guess.chance)}`;
     this.guess.title = `the model's guess for the word behind “${this.items[query].firstChild.textContent}”`;
     this.arcs.replaceChildren(...weights.map((w, t) => (t > query || w < 0.01 ? null : this.arc(query, t, w, t === key))).filter(Boolean));
   }
@@ -74,10 +74,11 @@ class SentenceView {
   arc(from, to, weight, chosen) {
     const a = this.boxes[from], b = this.boxes[to];
     if (!a || !b) return null;
-    const high = 14 + Math.min(34, Math.abs(a.x - b.x) * 0.16), top = Math.min(a.y, b.y);
-    const d = from === to
-      ? `M${a.x - 9} ${a.y} C${a.x - 20} ${a.y - 26} ${a.x + 20} ${a.y - 26} ${a.x + 9} ${a.y}`
-      : `M${a.x} ${a.y} C${a.x} ${(a.y === b.y ? top : (a.y + b.y) / 2) - high} ${b.x} ${top - high} ${b.x} ${b.y}`;
+    // In one line of words it stands above them; to a line above it leads from below.
+    const high = 14 + Math.min(34, Math.abs(a.x - b.x) * 0.16);
+    const d = from === to ? `M${a.x - 9} ${a.y} C${a.x - 20} ${a.y - 26} ${a.x + 20} ${a.y - 26} ${a.x + 9} ${a.y}`
+      : a.y === b.y ? `M${a.x} ${a.y} C${a.x} ${a.y - high} ${b.x} ${a.y - high} ${b.x} ${b.y}`
+        : `M${a.x} ${a.y} C${a.x} ${a.y - 36} ${b.x} ${b.bottom + 36} ${b.x} ${b.bottom}`;
     return svgElement("path", { d, class: chosen ? "chosen" : "", "stroke-width": (1 + 7 * weight).toFixed(2), opacity: (0.25 + 0.75 * weight).toFixed(2) });
   }
 }

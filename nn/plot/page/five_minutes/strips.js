@@ -1,6 +1,7 @@
 // The strips: a pair of words and one head, from two vectors to the guess of the next word.
 
-const signed = (v) => (v < 0 ? "−" : "") + Math.abs(v).toFixed(2);
+const signed = (v) => (v < -0.005 ? "−" : "") + Math.abs(v).toFixed(2);
+const power = (v) => (v >= 1e5 || v < 0.001 ? v.toExponential(1) : v >= 1000 ? Math.round(v).toLocaleString("en") : v.toPrecision(3));
 
 // Numbers as bars from a middle line: { name, values, kind, digits }. All rows of a figure have one scale.
 function vectorRows(rows, { numbers = true, top = null } = {}) {
@@ -25,9 +26,10 @@ function vectorRows(rows, { numbers = true, top = null } = {}) {
   });
 }
 
-// A line for each word: its name, numbers, a bar.
-function wordRows(texts, query, key, { cells, share, choose, value }) {
-  return texts.map((text, t) => {
+// A line for each word: its name, two numbers with these names, a bar.
+function wordRows(texts, query, key, { names, cells, share, choose, value }) {
+  const heading = element("div", "row heading", element("b"), ...names.map((name) => element("small", "", name)));
+  return [heading, ...texts.map((text, t) => {
     const later = t > query, row = element(choose && !later ? "button" : "div", `row${t === key ? " answers" : ""}${later ? " later" : ""}`);
     const bar = element("i");
     if (!later) bar.style.width = `${(100 * Math.max(0, share(t))).toFixed(2)}%`;
@@ -41,7 +43,7 @@ function wordRows(texts, query, key, { cells, share, choose, value }) {
       row.addEventListener("click", () => choose(t));
     }
     return row;
-  });
+  })];
 }
 
 const strips = {
@@ -61,15 +63,14 @@ const strips = {
   scale({ texts, query, key, scores, size }) {
     const low = Math.min(...scores), high = Math.max(...scores);
     return wordRows(texts, query, key, {
-      cells: (t) => [signed(scores[t] * Math.sqrt(size)), signed(scores[t])], value: (t) => scores[t],
+      names: ["score", `÷ √${size}`], cells: (t) => [signed(scores[t] * Math.sqrt(size)), signed(scores[t])], value: (t) => scores[t],
       share: (t) => (high > low ? (scores[t] - low) / (high - low) : 1),
     });
   },
 
   softmax({ texts, query, key, scores, weights, chooseKey }) {
-    const high = Math.max(...scores);
     return wordRows(texts, query, key, {
-      cells: (t) => [Math.exp(scores[t] - high).toFixed(3), hundred(weights[t])], value: (t) => weights[t],
+      names: ["e^score", "weight"], cells: (t) => [power(Math.exp(scores[t])), hundred(weights[t])], value: (t) => weights[t],
       share: (t) => weights[t], choose: chooseKey,
     });
   },
