@@ -243,10 +243,10 @@ def paper(open_page, folder):
     sheets = page.paper(folder / "five_minutes.pdf")
     if sheets is None:
         return
-    for what, color in zip(("the coloured word", "its arc"), page.js("window.printed")):
-        rgb = tuple(map(int, re.findall(r"\d+", color)[:3]))
-        found = [len(sheet.find(rgb)) for sheet in sheets]
-        check(f"on paper: {what} has its colour", max(found[:1]) > 100, rgb, found)
+    word, arc = ([(x, y) for x, y in sheets[0].find(map(int, re.findall(r"\d+", color)[:3])) if y < sheets[0].height / 3] for color in page.js("window.printed"))
+    check("on paper: the coloured word has its colour, and its arc", min(len(word), len(arc)) > 100, len(word), len(arc))
+    middle, top = sum(x for x, _ in word) / max(1, len(word)), min((y for _, y in word), default=0)
+    check("on paper: the arc ends on the word", any(abs(x - middle) < 12 and top - 14 < y < top + 4 for x, y in arc), middle, top, arc[:3])
     white = sum(sheets[0].at(x, 3) == (255, 255, 255) for x in range(sheets[0].width))
     check("on paper: the ground is white", white == sheets[0].width, white)
     check("on paper: at most six sheets", len(sheets) <= 6, len(sheets))

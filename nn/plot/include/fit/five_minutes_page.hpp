@@ -17,6 +17,9 @@ namespace fit::plot {
 
 /// The options of five_minutes_page().
 struct FiveMinutesOptions {
+  using Code = std::map<std::string, std::string>;                 ///< Lines of C++ by the name of a strip.
+  using Links = std::vector<std::pair<std::string, std::string>>;  ///< Titles and relative addresses.
+
   FIT_OPTION(std::string, title) = "Attention in five minutes";  ///< The title of the page.
   /// States of the training, in the order of their steps, for a slider. The page shows the last one first. Without
   /// snapshots the page has the present weights.
@@ -25,10 +28,8 @@ struct FiveMinutesOptions {
   FIT_OPTION(std::vector<std::string>, heads);
   /// The C++ of each strip: lines of a program. The names are "vectors", "product", "scale", "softmax", "values",
   /// "prediction" and "stream".
-  using Code = std::map<std::string, std::string>;
   FIT_OPTION(Code, code);
   /// Pages to read next: titles and relative addresses.
-  using Links = std::vector<std::pair<std::string, std::string>>;
   FIT_OPTION(Links, next);
 };
 
