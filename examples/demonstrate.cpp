@@ -232,10 +232,15 @@ void lesson(example::Example& e) {
   ///
   /// A GPT of one layer learns sentences such as "the girl who sees the dogs is happy because she likes them". It finds
   /// the words that decide "is", "she" and "them", also in sentences with nouns that it has never seen together. The
-  /// page `five_minutes.html`, beside this one, opens one of its heads step by step. Here the program checks the same
+  /// page [Attention in five minutes](five_minutes.html) opens its heads step by step. Here the program checks the same
   /// steps by hand.
   e.cell();
   example::five_minutes(e);
+
+  /// Next: [Understanding attention, one step at a time](../attention_step_by_step/attention_step_by_step.html).
+  /// Back: [Attention in five minutes](five_minutes.html). Home: [all lessons](../course/course.html).
+  /// `examples/run course` writes these pages.
+  e.cell();
   // not shown
 }
 
