@@ -166,6 +166,7 @@ void by_hand(Example& e, const nn::GPT& gpt, const Tensor& ids, std::int64_t hea
   const NoGrad no_grad;
   const std::int64_t T = ids.numel(), D = gpt.options().head_size(), query = T - 1, key = 1;
   const auto& block = dynamic_cast<const nn::GPTBlock&>(gpt.h[0]);
+  const auto& attn = dynamic_cast<const nn::GPTAttention&>(*block.attn);
   const Range of_head = range(head * D, (head + 1) * D);
   const nn::Lens lens(gpt);
   const nn::LensRun run = lens.run(ids.unsqueeze(0));
@@ -175,10 +176,9 @@ void by_hand(Example& e, const nn::GPT& gpt, const Tensor& ids, std::int64_t hea
 
   // strip: vectors
   const Tensor x = gpt.wte(ids) + gpt.wpe->weight.value()[{range(0, T)}];  // each word and its place [T, C]
-  const Tensor W = gpt.parameter("h.0.attn.qkv.weight"), b = gpt.parameter("h.0.attn.qkv.bias");
-  const auto qkv = chunk(matmul((*block.ln_1)(x), transpose(W)) + b, 3, -1);
-  const Tensor q = qkv[0][{range(), of_head}];  // what each word looks for [T, D]
-  const Tensor k = qkv[1][{range(), of_head}];  // what each word offers   [T, D]
+  const auto qkv = chunk(attn.qkv((*block.ln_1)(x)), 3, -1);               // a norm, then a matrix [T, 3 C]
+  const Tensor q = qkv[0][{range(), of_head}];                             // what each word looks for [T, D]
+  const Tensor k = qkv[1][{range(), of_head}];                             // what each word offers   [T, D]
   // end
   agrees("queries are", q, run["h.0.attn.q"][{0, head}]);
 
@@ -214,9 +214,9 @@ void by_hand(Example& e, const nn::GPT& gpt, const Tensor& ids, std::int64_t hea
   e.claim("without the head the guess changes", distance(next, next_without) > 0.1);
 
   // strip: stream
-  const Tensor middle = x + (*block.attn)((*block.ln_1)(x).unsqueeze(0))[0];  // all heads add what they read
-  const Tensor end = middle + (*block.mlp)((*block.ln_2)(middle));            // the MLP adds its own
-  const Tensor logits = gpt.head((*gpt.ln_f)(end));                           // a number for each word [T, V]
+  const Tensor middle = x + attn((*block.ln_1)(x).unsqueeze(0))[0];  // all heads add what they read
+  const Tensor end = middle + (*block.mlp)((*block.ln_2)(middle));   // the MLP adds its own
+  const Tensor logits = gpt.head((*gpt.ln_f)(end));                  // a number for each word [T, V]
   // end
   agrees("logits are", logits, run.output[0]);
 }

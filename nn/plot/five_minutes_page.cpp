@@ -95,7 +95,7 @@ page::Parts code_of(const std::map<std::string, std::string>& code) {
                                                ? ""
                                                : "<details class=\"code\"><summary>Show the C++</summary>"
                                                  "<pre tabindex=\"0\"><code>" +
-                                                     escape_xml(lines->second) + "</code></pre></details>");
+                                                     escaped_lines(lines->second) + "</code></pre></details>");
   }
   return parts;
 }

@@ -239,7 +239,7 @@ def times(b, open_page):
 
 def paper(open_page, folder):
     page = open_page(width=1400, dark=True)
-    color = page.js("(() => { window.addEventListener('beforeprint', () => window.printed = ['word-1', 'arc'].map(n => n === 'arc' ? getComputedStyle(document.querySelector('#arcs .chosen')).stroke : getComputedStyle(document.getElementById(n)).backgroundColor)); })()")
+    color = page.js("(() => { window.addEventListener('beforeprint', () => window.printed = [getComputedStyle(document.querySelector('.answers')).backgroundColor, getComputedStyle(document.querySelector('#arcs .chosen')).stroke]); })()")
     sheets = page.paper(folder / "five_minutes.pdf")
     if sheets is None:
         return

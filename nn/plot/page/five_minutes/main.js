@@ -35,7 +35,7 @@ const weightRow = (query, head = state.head) => Array.from(now.run.weights[0][he
 
 function guessOf(logits, t) {
   const p = probabilities(logits, t), best = p.reduce((b, v, id) => (v > p[b] ? id : b), 0);
-  return { word: shownId(best), chance: p[best] };
+  return { id: best, word: shownId(best), chance: p[best] };
 }
 
 // What the strips show, all computed from the vectors of the run.
@@ -106,10 +106,10 @@ async function set({ seek = false, ...changes }) {
   draw();
 }
 
-// The head that looks at another word most sharply.
+// The head without which the model would be least sure of its guess.
 function telling(query) {
-  const sharp = (head) => Math.max(0, ...weightRow(query, head).slice(0, query));
-  return Array.from({ length: H }, (_, head) => head).reduce((best, head) => (sharp(head) > sharp(best) ? head : best), 0);
+  const { id } = guessOf(now.run.logits, query), left = Array.from({ length: H }, (_, head) => probabilities(without(head), query)[id]);
+  return left.indexOf(Math.min(...left));
 }
 
 function append(id) {

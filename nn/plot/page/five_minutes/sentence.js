@@ -28,6 +28,7 @@ class SentenceView {
 
   // The words of a text, and the model's guess behind them.
   setWords(texts) {
+    this.shown = null;
     this.items = texts.map((text, t) => {
       const word = element("span", "word", element("b", "", text), element("small"));
       word.id = `word-${t}`;
