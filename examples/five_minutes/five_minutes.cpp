@@ -245,14 +245,15 @@ void five_minutes(Example& e) {
   Ids ids;
   for (const std::string& word : vocabulary) ids.emplace(word, ids.size());
 
+  manual_seed(e.seed);
   const auto size = static_cast<std::int64_t>(vocabulary.size());
   nn::GPT gpt(
       nn::GPTOptions().vocab_size(size).context_length(context).num_layers(1).num_heads(4).d_model(32).hidden(64));
-  constexpr int steps = 400;
+  constexpr int steps = 800;
   constexpr double peak = 5e-3;
   optim::AdamW optimizer(gpt.named_parameters(), peak);
   Sentences source(e.seed);
-  const std::vector<int> shown{0, 10, 25, 50, 75, 100, 150, 200, 300, steps};
+  const std::vector<int> shown{0, 10, 25, 50, 75, 100, 150, 200, 400, steps};
   std::vector<plot::ModelSnapshot> snapshots{plot::model_snapshot(gpt, 0)};
   for (int step = 1; step <= steps; ++step) {
     const double progress = static_cast<double>(step) / steps;
@@ -267,7 +268,7 @@ void five_minutes(Example& e) {
     optimizer.step();
     if (std::find(shown.begin(), shown.end(), step) != shown.end())
       snapshots.push_back(plot::model_snapshot(gpt, step));
-    if (step % 100 == 0) std::printf("step %3d  loss %.3f\n", step, loss.item());
+    if (step % 200 == 0) std::printf("step %3d  loss %.3f\n", step, loss.item());
   }
 
   gpt.eval();
@@ -276,8 +277,8 @@ void five_minutes(Example& e) {
     e.claim("the model says " + kind + " right in 97 of 100 new sentences", right > 0.97);
   const std::vector<double>& who = judged.looks.at("who");
   const auto finder = std::max_element(who.begin(), who.end());
-  std::printf("head %td gives %.2f of its weight to the word that \"she\" stands for\n", finder - who.begin() + 1,
-              *finder);
+  for (std::size_t h = 0; h < who.size(); ++h)
+    std::printf("head %zu gives %.2f of its weight to who, %.2f to whom\n", h + 1, who[h], judged.looks.at("whom")[h]);
   e.claim("one head finds who a pronoun stands for", *finder > 0.5);
 
   const std::vector<std::string> samples{
