@@ -199,6 +199,9 @@ def keyboard(page):
     chosen = page.js("document.querySelector('#heads [aria-checked=true]').dataset.head")
     page.key("ArrowRight")
     check("arrow keys choose a head", page.js("document.activeElement.getAttribute('aria-checked') === 'true' && document.activeElement.dataset.head") == str((int(chosen) + 1) % HEADS))
+    for key, number in (("n", "2 of 12"), ("n", "3 of 12"), ("p", "2 of 12")):
+        page.key(key)
+        check(f"{key} turns the cards", page.js("document.getElementById('card-number').textContent") == number)
     check("controls have names for screen readers", page.js("""[...document.querySelectorAll('button, select, input, [role=listbox], [role=radiogroup]')]
           .every(e => e.getAttribute('aria-label') || e.getAttribute('aria-labelledby') || e.textContent.trim() || e.labels?.length)"""))
     check("one main, one h1, headings in order", page.js("""document.querySelectorAll('main').length === 1 && document.querySelectorAll('h1').length === 1 &&

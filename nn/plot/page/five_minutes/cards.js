@@ -23,6 +23,10 @@ class Guide {
     byId("card-next").addEventListener("click", () => this.go(this.at + 1));
     byId("guide-close").addEventListener("click", () => this.open(false));
     byId("guide-open").addEventListener("click", () => this.open(true));
+    document.addEventListener("keydown", (event) => {
+      const by = { n: 1, p: -1 }[event.key];
+      if (by && !event.ctrlKey && !event.altKey && !event.metaKey && !event.target.closest("input, select")) this.go(this.at + by);
+    });
   }
 
   open(is) {
