@@ -245,14 +245,15 @@ void five_minutes(Example& e) {
   Ids ids;
   for (const std::string& word : vocabulary) ids.emplace(word, ids.size());
 
-  manual_seed(e.seed);
+  constexpr std::uint64_t seed = 6;  // the page explains one model: the same in each run
+  manual_seed(seed);
   const auto size = static_cast<std::int64_t>(vocabulary.size());
   nn::GPT gpt(
       nn::GPTOptions().vocab_size(size).context_length(context).num_layers(1).num_heads(4).d_model(32).hidden(64));
   constexpr int steps = 800;
   constexpr double peak = 5e-3;
   optim::AdamW optimizer(gpt.named_parameters(), peak);
-  Sentences source(e.seed);
+  Sentences source(seed);
   const std::vector<int> shown{0, 10, 25, 50, 75, 100, 150, 200, 400, steps};
   std::vector<plot::ModelSnapshot> snapshots{plot::model_snapshot(gpt, 0)};
   for (int step = 1; step <= steps; ++step) {

@@ -80,7 +80,7 @@ class SentenceView {
     const d = from === to ? `M${a.x - 9} ${a.y} C${a.x - 20} ${a.y - 26} ${a.x + 20} ${a.y - 26} ${a.x + 9} ${a.y}`
       : a.y === b.y ? `M${a.x} ${a.y} C${a.x} ${a.y - high} ${b.x} ${a.y - high} ${b.x} ${b.y}`
         : `M${a.x} ${a.y} C${a.x} ${a.y - 36} ${b.x} ${b.bottom + 36} ${b.x} ${b.bottom}`;
-    return svgElement("path", { d, class: chosen ? "chosen" : "", "stroke-width": (1 + 7 * weight).toFixed(2), opacity: (0.25 + 0.75 * weight).toFixed(2) });
+    return svgElement("path", { d, class: chosen ? "chosen" : "", "stroke-width": (1 + 7 * weight).toFixed(2), opacity: chosen ? 1 : (0.25 + 0.75 * weight).toFixed(2) });
   }
 }
 
