@@ -10,7 +10,7 @@ const CARDS = [
   { at: "softmax", text: "Softmax makes shares of scores. A slightly larger score wins clearly, but every word keeps a little. All shares add up to 100 %." },
   { at: "values", text: "A third vector, the value, is what a word tells. “{query}” receives mostly the value of “{key}”, because its share is {weight}." },
   { at: "prediction", text: "Does it matter? The thin bars are the guess without this head. Try another head: its absence changes less, or something else." },
-  { at: "stream", text: "The word's vector travels from below: attention adds what it read, the MLP works on it in place. The guess becomes better at each stage." },
+  { at: "stream", text: "The word's vector travels from top to bottom: attention adds what it read, the MLP works on it in place. Only the last stage must be right." },
   { at: "training", text: "Nobody programmed this. At step 0 the model looks anywhere. Drag the slider, or press play, and watch the head find its word." },
   { at: "own", text: "Now write your own sentence. Try dogs instead of girl, or two old kings. Where does the model look, and when is it wrong?" },
 ];
