@@ -12,7 +12,7 @@
 #include <limits>
 
 #include "fit/fit.hpp"
-#include "five_minutes/five_minutes.hpp"
+#include "demonstrate/five_minutes.hpp"
 #include "support/example.hpp"
 
 using namespace fit;

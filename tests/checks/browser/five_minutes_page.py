@@ -279,7 +279,7 @@ def test(b, program, folder):
     sentence(page)
     shown_numbers(page, data["truth"])
     snapshots(page, data)
-    quoted(page, pathlib.Path(__file__).parents[3] / "examples/five_minutes/five_minutes.cpp")
+    quoted(page, pathlib.Path(__file__).parents[3] / "examples/demonstrate/five_minutes.cpp")
     keyboard(page)
     own_text(page)
     check("no error, no request", not page.problems(), page.problems())

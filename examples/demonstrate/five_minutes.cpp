@@ -1,4 +1,4 @@
-#include "five_minutes/five_minutes.hpp"
+#include "demonstrate/five_minutes.hpp"
 
 #include <algorithm>
 #include <cmath>
