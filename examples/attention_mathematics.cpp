@@ -162,6 +162,10 @@ void lesson(example::Example& e) {
   /// - Positions are added, because attention itself does not depend on order.
   /// - A causal mask makes writing from left to right possible.
   /// - Cross-attention connects an encoder with a decoder.
+  ///
+  /// Next: [A museum of attention](../attention_variants/attention_variants.html). Back:
+  /// [Attention as a function and as a module](../jax_notebook/jax_notebook.html). Home:
+  /// [all lessons](../course/course.html). `examples/run course` writes these pages.
   e.cell();
   // not shown
 }

@@ -246,9 +246,9 @@ void lesson(example::Example& e) {
   /// 4. **Several heads** find several relations at once.
   /// 5. **Everything is computed in parallel and reaches any distance**, at a cost of $n^2$.
   ///
-  /// Next lessons: `examples/run attention_mathematics` adds positions and cross-attention and compares with PyTorch.
-  /// `examples/run six_tokens` computes every number by hand. `examples/run demonstrate` trains a head and shows how it
-  /// forms.
+  /// Next: [Coding attention on six tokens](../six_tokens/six_tokens.html). Back:
+  /// [Attention at work](../demonstrate/demonstrate.html). Home: [all lessons](../course/course.html).
+  /// `examples/run course` writes these pages.
   e.cell();
   // not shown
 }

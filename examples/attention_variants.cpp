@@ -382,6 +382,11 @@ void lesson(example::Example& e) {
   /// were measured with care.
   e.cell();
   museum.print_times();
+
+  /// Next: [How a transformer learns to repeat](../induction/induction.html). Back:
+  /// [The mathematics of attention](../attention_mathematics/attention_mathematics.html). Home:
+  /// [all lessons](../course/course.html). `examples/run course` writes these pages.
+  e.cell();
   // not shown
 }
 

@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "fit/fit.hpp"
+#include "demonstrate/five_minutes.hpp"
 #include "support/example.hpp"
 
 using namespace fit;
@@ -226,6 +227,20 @@ void lesson(example::Example& e) {
   /// can sort the heads by measures, and switch from the matrix to lines between the tokens.
   e.cell();
   e.page("training_heads", recording);
+
+  /// ## A model of words
+  ///
+  /// A GPT of one layer learns sentences such as "the girl who sees the dogs is happy because she likes them". It finds
+  /// the words that decide "is", "she" and "them", also in sentences with nouns that it has never seen together. The
+  /// page [Attention in five minutes](five_minutes.html) opens its heads step by step. Here the program checks the same
+  /// steps by hand.
+  e.cell();
+  example::five_minutes(e);
+
+  /// Next: [Understanding attention, one step at a time](../attention_step_by_step/attention_step_by_step.html).
+  /// Back: [Attention in five minutes](five_minutes.html). Home: [all lessons](../course/course.html).
+  /// `examples/run course` writes these pages.
+  e.cell();
   // not shown
 }
 

@@ -261,6 +261,10 @@ void lesson(example::Example& e) {
   /// that needs no partner.
   e.cell();
   std::cout << "head " << before + 1 << " of layer 1, then head " << inducing + 1 << " of layer 2\n";
+
+  /// Back: [A museum of attention](../attention_variants/attention_variants.html). Home:
+  /// [all lessons](../course/course.html). `examples/run course` writes these pages.
+  e.cell();
   // not shown
 }
 

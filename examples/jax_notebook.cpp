@@ -106,6 +106,10 @@ void lesson(example::Example& e) {
 
   /// The triangle above the diagonal is masked, so it is hatched. The first position attends only to itself, with all
   /// its weight. The second one divides its weight between two positions, and so on.
+  ///
+  /// Next: [The mathematics of attention](../attention_mathematics/attention_mathematics.html). Back:
+  /// [Coding attention on six tokens](../six_tokens/six_tokens.html). Home: [all lessons](../course/course.html).
+  /// `examples/run course` writes these pages.
   e.cell();
   // not shown
 }

@@ -301,6 +301,11 @@ void lesson(example::Example& e) {
   e.claim("two heads of two features give [2, 6, 4]", both.shape() == Shape{2, 6, 4});
   e.claim("they are the two heads' outputs, side by side",
           equal(both, cat({heads.heads[0](batch), heads.heads[1](batch)}, -1)));
+
+  /// Next: [Attention as a function and as a module](../jax_notebook/jax_notebook.html). Back:
+  /// [Understanding attention, one step at a time](../attention_step_by_step/attention_step_by_step.html). Home:
+  /// [all lessons](../course/course.html). `examples/run course` writes these pages.
+  e.cell();
   // not shown
 }
 

@@ -27,6 +27,8 @@ while read -r picture page; do
     echo "$picture has no live page: examples/run ${page%%/*} writes it"
   fi
 done <<'END'
+course course/course
+five_minutes demonstrate/five_minutes
 lesson attention_step_by_step/attention_step_by_step
 demonstrate demonstrate/demonstrate
 attention_mathematics attention_mathematics/attention_mathematics

@@ -10,7 +10,7 @@ import re
 import shutil
 import sys
 
-LESSONS = ["demonstrate", "lesson", "attention_mathematics", "six_tokens", "jax_notebook", "attention_variants", "induction"]
+LESSONS = ["course", "five_minutes", "demonstrate", "lesson", "attention_mathematics", "six_tokens", "jax_notebook", "attention_variants", "induction"]
 
 readme, site = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 
@@ -81,10 +81,17 @@ for part in re.split(r"\n(?=To )", text):
             seen.add(name)
             pages.append([page.name, title_of(page.read_text())])
     order.append([heading, pages])
+def beside(match):
+    """A link from one lesson to another, whose pages stand beside each other here. One that leads nowhere is text."""
+    name = {"attention_step_by_step": "lesson"}.get(match[1], match[1])
+    return f'<a href="{name}.html">{match[2]}</a>' if (site / "pages" / (name + ".html")).exists() else match[2]
+
+
 def back(path):
     """A live page with a link to the site; its title."""
-    text = path.read_text()
-    path.write_text(text.replace("<header>", '<header>\n  <a class="back" href="../index.html">fit</a>', 1))
+    text = path.read_text().replace("<header>", '<header>\n  <a class="back" href="../index.html">fit</a>', 1)
+    text = re.sub(r'<a href="\.\./\w+/(\w+)\.html">(.*?)</a>', beside, text)
+    path.write_text(text)
     return html.unescape(re.search(r"<title>(.*?)</title>", text, re.S)[1])
 
 

@@ -138,6 +138,13 @@ void Example::model(const std::string& name, const fit::nn::GPT& gpt, const fit:
   fit::plot::write_model_page(pictures_.back(), gpt, vocabulary, samples, options);
 }
 
+void Example::five_minutes(const std::string& name, const fit::nn::GPT& gpt, const std::vector<std::string>& words,
+                           const std::vector<std::string>& samples, const fit::plot::FiveMinutesOptions& options) {
+  if (fit::dist::world().rank() > 0) return;
+  first_ = path(name + ".html");
+  fit::plot::write_five_minutes_page(first_, gpt, words, samples, options);
+}
+
 fit::plot::TrainingPage& Example::follow(const std::string& title, std::int64_t steps) {
   heads_.title = title;
   const auto o = fit::plot::TrainingPageOptions().title(title).steps(steps);
@@ -175,6 +182,7 @@ int Example::finish() {
     std::cout << (is_lesson ? "\nIts pictures:\n" : "\nPictures, for a browser:\n");
     for (const auto& path : pictures_) std::cout << "  " << path << '\n';
   }
+  if (!first_.empty()) std::cout << "\nOpen this first, in a browser:\n  " << first_ << '\n';
   if (claims_ > 0)
     std::cout << '\n' << claims_ - static_cast<std::int64_t>(failed_.size()) << " of " << claims_ << " claims hold\n";
   if (fit::dist::world().rank() > 0) return 0;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fit/attention_page.hpp"
+#include "fit/five_minutes_page.hpp"
 #include "fit/lesson.hpp"
 #include "fit/model_page.hpp"
 #include "fit/nn/layer/layer.hpp"
@@ -91,6 +92,9 @@ class Example {
   /// Saves a page in which the model runs as DIR/EXAMPLE/NAME.html.
   void model(const std::string& name, const fit::nn::GPT& gpt, const fit::text::Vocabulary& vocabulary,
              const std::vector<std::string>& samples, const fit::plot::ModelPageOptions& options);
+  /// Saves the page that explains attention by the model as DIR/EXAMPLE/NAME.html. It is the first that finish() names.
+  void five_minutes(const std::string& name, const fit::nn::GPT& gpt, const std::vector<std::string>& words,
+                    const std::vector<std::string>& samples, const fit::plot::FiveMinutesOptions& options);
   /// The page of a training, DIR/EXAMPLE/training.html, which redraws itself from now on.
   fit::plot::TrainingPage& follow(const std::string& title, std::int64_t steps);
   /// Adds to that page what the heads of `model` do while it reads, in evaluation and without gradients. `name` gives
@@ -112,6 +116,7 @@ class Example {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::set<std::string> flags_;
   std::vector<std::string> failed_, pictures_;
+  std::string first_;                    // the page to open first, if there is one
   std::unique_ptr<fit::Lesson> lesson_;  // null: it is none
   std::unique_ptr<fit::plot::TrainingPage> training_;
   fit::AttentionRecording heads_;  // of it

@@ -1,21 +1,15 @@
 #include "fit/model_page.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "common/class_name.hpp"
 #include "fit/graph/autocast.hpp"
-#include "fit/nn/layer/init.hpp"
-#include "fit/nn/layers/position.hpp"
 #include "fit/nn/tokenizers/tokenizers.hpp"
 #include "fit/ops/ops.hpp"
-#include "io/half.hpp"
-#include "plot/figures/encode.hpp"
 #include "plot/figures/text.hpp"
+#include "plot/live_model.hpp"
 #include "plot/page/assets.hpp"
 #include "tensor/check.hpp"
 #include "tokenizers/unicode.hpp"
@@ -25,140 +19,8 @@ namespace {
 
 using nlohmann::json;
 constexpr const char* model_page_op = "plot::model_page";
-constexpr std::int64_t max_parameters = 8'000'000;
 constexpr std::int64_t checked_tokens = 24;  // of a sample, by the badge
 constexpr std::size_t checked_samples = 2;
-
-// nn::GPT(options), the model that the page's script computes, in evaluation. Draws no random numbers.
-nn::GPT twin_of(const nn::GPTOptions& options) {
-  const nn::init::Skip undrawn;
-  return nn::GPT(options);
-}
-
-Tensor logits_of(const nn::GPT& model, const Tensor& ids) {
-  const NoGrad no_grad;
-  return model(ids.unsqueeze(0))[0];
-}
-
-// Throws Error unless the twin has the model's layers and parameters. Gives it the values `weights`, as they are
-// stored.
-void load(nn::GPT& twin, const StateDict& weights, bool wide) {
-  StateDict rounded;
-  for (const auto& [name, x] : weights) {
-    if (!is_floating(x.dtype()))
-      check::fail(model_page_op, "'", name, "' is ", x.dtype(), ": the weights of a page must be floating");
-    Tensor values = x.detach().to(float32).clone();
-    for (float& v : values.edit<float>()) {
-      if (!std::isfinite(v) || (!wide && std::abs(v) >= 65520))
-        check::fail(model_page_op, "'", name, "' has the value ", v,
-                    std::isfinite(v) ? ": float16 ends at 65504; use float32()" : ": weights must be finite");
-      if (!wide) v = io::half_to_float(io::float_to_half(v));
-    }
-    rounded.emplace_back(name, values);
-  }
-  try {
-    twin.load_state_dict(rounded);
-  } catch (const Error& e) {
-    check::fail(model_page_op, "the weights are not those of nn::GPT(model.options()): ", e.what());
-  }
-}
-
-// Refuses a model that is not what its options describe. The message names the first part that differs.
-void check_supported(const nn::GPT& model, nn::GPT& twin) {
-  if (model.num_parameters() > max_parameters)
-    check::fail(model_page_op, "the model has ", model.num_parameters(), " parameters: a page holds at most ",
-                max_parameters);
-  std::map<std::string, const nn::Layer*> known;
-  for (const auto& [name, layer] : twin.named_layers()) known[name] = layer;
-  for (const auto& [name, layer] : model.named_layers()) {
-    const auto at = known.find(name);
-    if (at == known.end() || at->second->name() != layer->name() || at->second->describe() != layer->describe())
-      check::fail(
-          model_page_op, "'", name, "' is a ", layer->name(), '(', layer->describe(),
-          "): the page computes only what nn::GPT(model.options()) has",
-          at == known.end() ? std::string() : ", a " + at->second->name() + '(' + at->second->describe() + ") there");
-    known.erase(at);
-  }
-  if (!known.empty())
-    check::fail(model_page_op, "the model has no layer '", known.begin()->first, "', as its options describe it");
-  load(twin, model.state_dict(), true);
-  // Windows and angles have no names: the twin's logits show them.
-  const std::int64_t T = std::min<std::int64_t>(model.options().context_length(), 1024);
-  const Tensor ids = arange(T) * 7 % model.options().vocab_size();
-  const auto plain = nn::clone(model);
-  plain->to(float32);
-  plain->eval();
-  const Tensor theirs = logits_of(twin, ids), own = logits_of(*plain, ids);
-  if (!equal(own, theirs))
-    check::fail(model_page_op, "the logits of the model and of nn::GPT(model.options()) differ by ",
-                max(abs(own - theirs)).item(), ": its blocks must be those of its options");
-}
-
-// The tensors of the page: a tied head is the embedding.
-StateDict tensors_of(const nn::GPT& twin) {
-  StateDict tensors;
-  for (const auto& [name, x] : twin.state_dict())
-    if (name != "head.weight" || !twin.options().tie_weights()) tensors.emplace_back(name, x);
-  return tensors;
-}
-
-// The bytes of all tensors, one after the other, little-endian.
-std::string packed(const StateDict& tensors, bool wide) {
-  std::string bytes;
-  for (const auto& [name, x] : tensors)
-    for (const float v : x.data<float>()) {
-      std::uint32_t bits = io::float_to_half(v);
-      if (wide) std::memcpy(&bits, &v, sizeof bits);
-      for (int k = 0; k < (wide ? 4 : 2); ++k) bytes += static_cast<char>(bits >> (8 * k) & 0xff);
-    }
-  return bytes;
-}
-
-// The angle of each pair at position 1, and the factor of its length: rotary_table() has nothing else.
-json rotary_of(const nn::GPTOptions& o) {
-  const Tensor table = nn::rotary_table(2, o.head_size(), o.rotary());
-  json rotary{{"layout", o.rotary_layout() == RotaryLayout::half_split ? "half_split" : "interleaved"},
-              {"angles", json::array()},
-              {"lengths", json::array()}};
-  for (std::int64_t i = 0; i < o.head_size() / 2; ++i) {
-    const double cos = table[{1, i, 0}].item(), sin = table[{1, i, 1}].item();
-    rotary["angles"].push_back(std::atan2(sin, cos));
-    rotary["lengths"].push_back(std::hypot(sin, cos));
-  }
-  return rotary;
-}
-
-json config_of(const nn::GPT& twin, bool wide) {
-  const nn::GPTOptions& o = twin.options();
-  json config{{"vocab_size", o.vocab_size()},
-              {"context_length", o.context_length()},
-              {"num_layers", o.num_layers()},
-              {"num_heads", o.num_heads()},
-              {"num_kv_heads", o.num_kv_heads()},
-              {"d_model", o.d_model()},
-              {"head_size", o.head_size()},
-              {"positions", nn::name_of(o.positions())},
-              {"activation", nn::name_of(o.activation())},
-              {"norm", o.norm() == nn::Norm::layer ? "layer" : "rms"},
-              {"norm_eps", o.norm_eps()},
-              {"qk_norm", o.qk_norm()},
-              {"logit_cap", o.logit_cap()},
-              {"attention_logit_cap", o.attention_logit_cap()},
-              {"float32", wide},
-              {"parameters", twin.num_parameters()}};
-  for (std::int64_t i = 0; i < o.num_layers(); ++i) {
-    const auto& windows = o.windows();
-    config["windows"].push_back(windows.empty() ? o.window() : windows[static_cast<std::size_t>(i) % windows.size()]);
-  }
-  if (o.positions() == nn::Positions::rotary) config["rotary"] = rotary_of(o);
-  if (o.positions() == nn::Positions::alibi) config["alibi"] = nn::alibi_slopes(o.num_heads()).to_vector<double>();
-  for (const auto& [name, x] : tensors_of(twin)) {
-    json shape = json::array();
-    for (int axis = 0; axis < x.rank(); ++axis) shape.push_back(x.size(axis));
-    config["tensors"].push_back({{"name", name}, {"shape", shape}});
-  }
-  return config;
-}
 
 Tensor ids_of(const text::Vocabulary& vocabulary, const std::string& sample, const std::string& prefix,
               std::int64_t longest) {
@@ -239,45 +101,22 @@ void add_vocabulary(json& data, const text::Vocabulary& vocabulary, std::int64_t
 
 }  // namespace
 
-ModelSnapshot model_snapshot(const nn::GPT& model, std::int64_t step) {
-  ModelSnapshot snapshot{step, {}};
-  for (const auto& [name, x] : model.state_dict()) snapshot.weights.emplace_back(name, x.detach().clone());
-  return snapshot;
-}
-
 std::string model_page(const nn::GPT& model, const text::Vocabulary& vocabulary,
                        const std::vector<std::string>& samples, const ModelPageOptions& options) {
   const Autocast precise(float32);
-  const bool wide = options.float32();
-  nn::GPT twin = twin_of(model.options());
-  twin.eval();
-  check_supported(model, twin);
+  LiveModel live(model_page_op, model, options.float32());
   if (samples.empty()) check::fail(model_page_op, "there are no samples: give one text or more");
 
-  json data{{"config", config_of(twin, wide)}, {"prefix", options.prefix()}, {"samples", samples}};
+  json data{{"config", live.config()}, {"prefix", options.prefix()}, {"samples", samples}};
   add_vocabulary(data, vocabulary, model.options().vocab_size());
 
-  std::vector<ModelSnapshot> snapshots = options.snapshots();
-  if (snapshots.empty()) snapshots.push_back({0, model.state_dict()});
-  std::string blocks;
-  for (std::size_t i = 0; i < snapshots.size(); ++i) {
-    if (i > 0 && snapshots[i].step <= snapshots[i - 1].step)
-      check::fail(model_page_op, "a snapshot of step ", snapshots[i].step, " follows one of step ",
-                  snapshots[i - 1].step, ": steps must rise");
-    load(twin, snapshots[i].weights, wide);
-    blocks += "<script type=\"text/plain\" class=\"block\">" + base64(deflated(packed(tensors_of(twin), wide))) +
-              "</script>\n";
-    data["snapshots"].push_back({{"step", snapshots[i].step}});
-  }
-
-  nn::GPT exact = twin_of(model.options());  // without the rounding to float16
-  exact.eval();
-  load(exact, snapshots.back().weights, true);
+  const std::string blocks = live.blocks(options.snapshots(), data);
+  const nn::GPT exact = live.unrounded();
   double rounding = 0;
   for (const std::string& sample : samples) {
     const Tensor all = ids_of(vocabulary, sample, options.prefix(), model.options().context_length());
     if (data["checks"].size() == checked_samples) continue;
-    const Tensor ids = all[{range(0, std::min(all.numel(), checked_tokens))}], logits = logits_of(twin, ids);
+    const Tensor ids = all[{range(0, std::min(all.numel(), checked_tokens))}], logits = logits_of(live.twin(), ids);
     rounding = std::max(rounding, max(abs(logits - logits_of(exact, ids))).item());
     data["checks"].push_back(
         {{"text", sample}, {"ids", ids.to_vector<std::int64_t>()}, {"logits", logits.to_vector<float>()}});
@@ -285,15 +124,16 @@ std::string model_page(const nn::GPT& model, const text::Vocabulary& vocabulary,
   data["rounding"] = rounding;
 
   const std::string title = escape_xml(options.title());
-  return page::filled(
-      page::model_html,
-      {{"{{head}}", page::head(title, std::string(page::heads_css) + page::model_css, " blob:; worker-src blob:")},
-       {"{{heading}}", title},
-       {"{{heads}}", page::filled(page::heads_html, {{"{{data}}", ""}})},
-       {"{{data}}", page::script_json(data)},
-       {"{{blocks}}", blocks},
-       {"{{worker}}", std::string(page::packed_js) + page::model_worker_js},
-       {"{{script}}", page::heads_script() + page::model_js}});
+  return page::filled(page::model_html,
+                      {{"{{head}}", page::head(title, std::string(page::heads_css) + page::live_css + page::model_css,
+                                               " blob:; worker-src blob:")},
+                       {"{{heading}}", title},
+                       {"{{time}}", page::live_html},
+                       {"{{heads}}", page::filled(page::heads_html, {{"{{data}}", ""}})},
+                       {"{{data}}", page::script_json(data)},
+                       {"{{blocks}}", blocks},
+                       {"{{worker}}", std::string(page::packed_js) + page::engine_js + page::model_worker_js},
+                       {"{{script}}", page::heads_script() + page::live_js + page::model_js}});
 }
 
 void write_model_page(const std::string& path, const nn::GPT& model, const text::Vocabulary& vocabulary,

@@ -92,6 +92,7 @@ struct Training {
 
   Net net;
   nn::GPT gpt{nn::GPTOptions().vocab_size(7).context_length(6).num_layers(2).num_heads(2).d_model(8)};
+  nn::GPT one_layer{nn::GPTOptions().vocab_size(7).context_length(6).num_layers(1).num_heads(2).d_model(8)};
   optim::AdamW optimizer{parameters(), optim::AdamWOptions().lr(1e-2)};
   optim::StepLR schedule{optimizer, 3};
   optim::ExponentialMovingAverage average{parameters(), 0.9};
@@ -278,6 +279,10 @@ const std::vector<Measure>& measures() {
        [](Training& t) {
          plot::model_page(t.gpt, text::CharVocabulary("abcdefg"), {"abc"});
          plot::model_snapshot(t.gpt, 3);
+       }},
+      {"five_minutes_page.hpp", "five_minutes_page",
+       [](Training& t) {
+         plot::five_minutes_page(t.one_layer, {"a", "b", "c", "d", "e", "f", "g"}, {"a b"});
        }},
       {"training_page.hpp", "TrainingPage",
        [](Training& t) {

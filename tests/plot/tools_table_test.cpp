@@ -42,6 +42,7 @@ const std::set<std::string> others = {
     "nn/training/interrupt.hpp",
     "nn/distributions/distributions.hpp",
     "comparison_page.hpp",          // reads recordings
+    "five_minutes_page.hpp",        // five_minutes_page_test
     "model_page.hpp",               // model_page_test: what it takes and refuses
     "nn/training/tensorboard.hpp",  // tensorboard_test
     "nn/weights/gguf.hpp",          // gguf_test

@@ -97,6 +97,11 @@ const Writer writers[] = {
        const auto o = plot::ModelPageOptions().title(std::to_string(x.numel()));
        plot::write_model_page(p, small_gpt(), text::CharVocabulary("abcd"), {"ab"}, o);
      }},
+    {"five-minutes page", ".html", "nn/plot/five_minutes_page.cpp", "five_minutes_page.hpp",
+     [](const std::string& p, const Tensor& x) {
+       const auto o = plot::FiveMinutesOptions().title(std::to_string(x.numel()));
+       plot::write_five_minutes_page(p, small_gpt(), {"a", "b", "c", "d"}, {"a b"}, o);
+     }},
     {"training page", ".html", "nn/plot/training_page.cpp", nullptr,
      [](const std::string& p, const Tensor& x) {
        plot::TrainingPage page(p, plot::TrainingPageOptions().steps(x.numel()));

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <filesystem>
+#include <sstream>
 
 #include "common/utf8.hpp"
 #include "fit/base/error.hpp"
@@ -63,6 +64,13 @@ std::string escape_xml(const std::string& text) {
       s += c;
   }
   return s;
+}
+
+std::string escaped_lines(const std::string& text) {
+  std::string html;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) html += escape_xml(line) + '\n';
+  return html;
 }
 
 std::int64_t code_points(const std::string& utf8) {

@@ -13,6 +13,7 @@ std::string counted(std::int64_t n, const std::string& one, const std::string& m
 // token may be part of a letter), characters that XML forbids, and characters that reverse the text direction.
 std::string printable(const std::string& text);
 std::string escape_xml(const std::string& text);
+std::string escaped_lines(const std::string& text);  // each line by escape_xml()
 inline bool begins_with(const std::string& text, const std::string& start) {
   return text.compare(0, start.size(), start) == 0;
 }

@@ -16,13 +16,6 @@ namespace {
 
 using Kind = CellOutput::Kind;
 
-std::string escaped_lines(const std::string& text) {
-  std::string html;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) html += escape_xml(line) + '\n';
-  return html;
-}
-
 std::string without_tags(const std::string& html) {
   std::string text;
   bool inside = false;

@@ -9,19 +9,27 @@
 // Styles and scripts of the pages. The build embeds the files of this folder (core/cmake/embed.cmake).
 namespace fit::plot::page {
 
-// The joined files of a folder. shared holds the colours, the theme and the controls of all pages.
+// The joined files of a folder. shared holds the colours, the theme and the controls of all pages,
+// live the parts of pages in which a model runs, and engine its forward pass.
 extern const char* const attention_html;
 extern const char* const attention_css;
 extern const char* const attention_js;
 extern const char* const comparison_html;
 extern const char* const comparison_css;
 extern const char* const comparison_js;
+extern const char* const engine_js;
+extern const char* const five_minutes_html;
+extern const char* const five_minutes_css;
+extern const char* const five_minutes_js;
 extern const char* const heads_html;
 extern const char* const heads_css;
 extern const char* const heads_js;
 extern const char* const lesson_html;
 extern const char* const lesson_css;
 extern const char* const lesson_js;
+extern const char* const live_html;
+extern const char* const live_css;
+extern const char* const live_js;
 extern const char* const model_html;
 extern const char* const model_css;
 extern const char* const model_js;

@@ -332,6 +332,32 @@ def looks(page, dark, what):
       return bad.length === 0 || bad[0].outerHTML; })()""") is True)
 
 
+def course(b, folder, program):
+    """The home page names all lessons, and each leads to the next one, back, and home."""
+    subprocess.run([program, "--out", folder], check=True, stdout=subprocess.DEVNULL)
+
+    def links(path):
+        page = browser.Page(b, path)
+        page.wait("document.readyState === 'complete'")
+        found = page.js("[...document.querySelectorAll('main a, #next a')].map(a => [a.href, a.textContent, a.previousSibling?.textContent.trim() ?? '', document.title])")
+        page.close()
+        return [(pathlib.Path(href.removeprefix("file://")), *more) for href, *more in found if href.startswith("file:") and "#" not in href]
+
+    home = folder / "course" / "course.html"
+    listed = links(home)
+    order = [path for path, *_ in listed]
+    check("the home page of the course names eight pages, all there", len(order) == 8 and all(path.exists() for path in order), order)
+    for i, (path, name, *_) in enumerate(listed):
+        found = links(path)
+        check(f"{path.stem}: its name at home is its title", found and found[0][3] == name, found[:1], name)
+        if i == 0:
+            check(f"{path.stem}: leads on", [p for p, *_ in found] == order[1:2], found)
+            continue
+        ways = {before.rstrip(":").split()[-1]: target for target, _, before, _ in found if before.endswith(":")}
+        expected = {"Back": order[i - 1], "Home": home, **({"Next": order[i + 1]} if i + 1 < len(order) else {})}
+        check(f"{path.stem}: next, back and home", ways == expected, ways, expected)
+
+
 def test(b, program, folder, *examples):
     folder = browser.written(program, folder, stdout=subprocess.DEVNULL)
     thrown = subprocess.run([program, folder, "throw"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -369,6 +395,8 @@ def test(b, program, folder, *examples):
 
     for done in runs:
         done.result()
+    if examples:
+        course(b, folder.resolve(), pathlib.Path(examples[0]).with_name("course"))
     for path in pages:
         for page, dark, name in browser.looks(lambda **how: browser.Page(b, path, **how)):
             what = f"{path.stem}, {name}"

@@ -1,6 +1,6 @@
-"""screenshots.py OUT IMAGES [NAME...]: what stands at the top of the pages of a lesson, a training and a model below OUT, where the
-examples attention_step_by_step, reverse and train_names have left them, as IMAGES/lesson.png, training.png and
-model_page.png, and as NAME_dark.png in dark; those named, or all."""
+"""screenshots.py OUT IMAGES [NAME...]: what stands at the top of the first page, and of those of a lesson, a training and a model below
+OUT, where the examples demonstrate, attention_step_by_step, reverse and train_names have left them, as
+IMAGES/five_minutes.png, lesson.png, training.png and model_page.png, and as NAME_dark.png in dark; those named, or all."""
 
 import base64
 import pathlib
@@ -18,7 +18,7 @@ ASK = """new Promise((done) => {
   setTimeout(() => document.getElementById('matter').click(), 1500);
   setTimeout(done, 3000);
 })"""
-PAGES = [("attention_step_by_step/attention_step_by_step", "lesson", 820, MIDDLE), ("reverse/training", "training", 820, "0"),
+PAGES = [("demonstrate/five_minutes", "five_minutes", 640, "document.getElementById('guide-close').click(), document.activeElement.blur()"), ("attention_step_by_step/attention_step_by_step", "lesson", 820, MIDDLE), ("reverse/training", "training", 820, "0"),
          ("train_names/model", "model_page", 960, ASK)]
 
 

@@ -35,7 +35,7 @@ def test(b, folder):
     page = browser.Page(b, html / "index.html", site=html)
     guides = page.js("[...document.querySelectorAll('#guides a')].map(a => a.textContent)")
     lessons = page.js("SITE_PAGES.find(([heading]) => heading === 'Lessons')?.[1].map(([, name]) => name)")
-    check("lessons stand in the menu", lessons[:2] == ["Attention at work", "Understanding attention, one step at a time"] and guides[1:1 + len(lessons)] == lessons, lessons)
+    check("lessons stand in the menu", lessons[:4] == ["A course on attention", "Attention in five minutes", "Attention at work", "Understanding attention, one step at a time"] and guides[1:1 + len(lessons)] == lessons, lessons)
     del guides[1:1 + len(lessons)]
     check("guides stand in the order of the README", guides[:4] == ["Overview", "A tour", "Training a transformer of your own", "Attention"], guides[:6])
     results = find(page, "fully masked")
@@ -47,7 +47,7 @@ def test(b, folder):
     results = find(page, "nosuchword")
     check("and says if there is nothing", page.js("document.getElementById('found').textContent") == "Nothing found")
     page.close()
-    for file, names in (("index", ["training_heads", "model_page"]), ("md_docs_gallery", ["lesson", "training_heads", "model_page"])):
+    for file, names in (("index", ["five_minutes", "training_heads", "model_page"]), ("md_docs_gallery", ["five_minutes", "lesson", "training_heads", "model_page"])):
         page = browser.Page(b, html / (file + ".html"), site=html)
         links = page.js("[...document.querySelectorAll('.contents a.live')].map(a => a.getAttribute('href'))")
         check(f"{file}: pictures of pages lead to live pages", links == [f"pages/{name}.html" for name in names], links)
@@ -65,6 +65,8 @@ def test(b, folder):
         page.close()
     page = browser.Page(b, html / "pages/lesson.html", site=html)
     check("a live page leads back", page.js("document.querySelector('header a.back').getAttribute('href')") == "../index.html")
+    links = page.js("[...document.querySelectorAll('main a')].map(a => a.getAttribute('href'))")
+    check("and to the lessons beside it", {"demonstrate.html", "course.html"} <= set(links) and all((html / "pages" / link).exists() for link in links if ":" not in link), links)
     page.close()
     page = browser.Page(b, html / "md_docs_tour.html", width=390, site=html)
     check("a phone's menu is folded", page.js("getComputedStyle(document.getElementById('guides')).display") == "none")

@@ -5,6 +5,7 @@
 #include "fit/attention_page.hpp"
 #include "fit/comparison_page.hpp"
 #include "fit/explain.hpp"
+#include "fit/five_minutes_page.hpp"
 #include "fit/graph_to_dot.hpp"
 #include "fit/lesson.hpp"
 #include "fit/model_page.hpp"

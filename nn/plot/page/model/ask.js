@@ -1,7 +1,4 @@
 // The worker that computes, and its questions (model_worker/worker.js).
-const data = JSON.parse(document.getElementById("data").textContent);
-const config = data.config, vocab = config.vocab_size;
-
 const worker = new Worker(URL.createObjectURL(new Blob([document.getElementById("worker").textContent], { type: "text/javascript" })));
 const waiting = new Map();
 let questions = 0;
@@ -21,5 +18,5 @@ worker.onmessage = ({ data: { id, result, error } }) => {
 };
 
 function startWorker() {
-  return ask("start", { config, packed: [...document.querySelectorAll("script.block")].map((block) => block.textContent) });
+  return ask("start", { config, packed: packedSnapshots() });
 }

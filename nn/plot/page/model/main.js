@@ -1,6 +1,5 @@
 // What the reader does, and what follows from it. Every change ends in compute(), which draws what came out.
 
-const byId = (id) => document.getElementById(id);
 const state = {
   snapshot: data.snapshots.length - 1,
   text: data.samples[0], second: "",

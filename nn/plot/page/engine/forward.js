@@ -118,7 +118,8 @@ function edit(x, T, F, from, count, how, other) {
   }
 }
 
-// { ids, logits [T, vocab], weights [layer][head], and by layer joints, zs, mlps }. `off` has "layer.head" and "layer.mlp";
+// { ids, logits [T, vocab], weights [layer][head], and by layer joints, zs, mlps }. streams are the residual [T, C] behind
+// the embedding, and behind the attention and the MLP of each layer. `off` has "layer.head" and "layer.mlp";
 // their output is replaced as `how` says: "zero", "mean" or "other", the output in `other`, a result for a text of as many
 // tokens. `past` is a result without edits: tokens that begin its text, too, are not computed again.
 function forward(config, weightOf, ids, { off = new Set(), how = "zero", other = null, past = null } = {}) {
@@ -126,12 +127,7 @@ function forward(config, weightOf, ids, { off = new Set(), how = "zero", other =
   const T = ids.length, known = Math.min(T - 1, sharedTokens(past?.ids, ids)), rows = T - known;
   const has = (name) => weightOf(name + ".weight") !== null;
   const project = (x, name) => linear(x, rows, weightOf(name + ".weight"), weightOf(name + ".bias"));
-  const normed = (x, name) => {
-    if (!has(name)) return x;
-    const y = x.slice();
-    normalize(y, rows, C, 0, config.norm, config.norm_eps, weightOf(name + ".weight"), weightOf(name + ".bias"));
-    return y;
-  };
+  const normed = (x, name) => normedBy(config, weightOf, x, name);
   const add = (x, y) => { for (let i = 0; i < x.length; ++i) x[i] += y[i]; };
   // The rows of all tokens [T, width], of these new ones.
   const behindPast = (rowsOfPast, width, now) => {
@@ -142,7 +138,9 @@ function forward(config, weightOf, ids, { off = new Set(), how = "zero", other =
     return all;
   };
 
-  const x = embed(config, weightOf, ids, known), result = { ids, weights: [], joints: [], zs: [], mlps: [] };
+  const x = embed(config, weightOf, ids, known), result = { ids, weights: [], joints: [], zs: [], mlps: [], streams: [] };
+  const keepStream = () => result.streams.push(behindPast(past?.streams[result.streams.length], C, x.slice()));
+  keepStream();
   for (let layer = 0; layer < config.num_layers; ++layer) {
     const name = `h.${layer}.`, attn = name + "attn.", input = normed(x, name + "ln_1");
     const joint = project(input, attn + "qkv");
@@ -168,15 +166,32 @@ function forward(config, weightOf, ids, { off = new Set(), how = "zero", other =
       gated = gated.map((v, i) => v * sigmoid(gates[Math.floor(i / D)]));
     }
     add(x, normed(project(gated, attn + "proj"), name + "post_ln_1"));
+    keepStream();
     const mlp = feedForward(normed(x, name + "ln_2"), name + "mlp.", project, has, ACTIVATIONS[config.activation]);
     if (off.has(`${layer}.mlp`)) edit(mlp, T, C, 0, C, how, other?.mlps[layer]);
     result.mlps.push(behindPast(past?.mlps[layer], C, mlp));
     add(x, normed(mlp, name + "post_ln_2"));
+    keepStream();
   }
-  const logits = linear(normed(x, "ln_f"), rows, weightOf("head.weight") ?? weightOf("wte.weight"), null), cap = config.logit_cap;
-  if (cap > 0) logits.forEach((v, i) => { logits[i] = cap * Math.tanh(v / cap); });
-  result.logits = behindPast(past?.logits, config.vocab_size, logits);
+  result.logits = behindPast(past?.logits, config.vocab_size, readOut(config, weightOf, x));
   return result;
+}
+
+// x [rows, C] behind its norm, if it has one of this name.
+function normedBy(config, weightOf, x, name) {
+  const weight = weightOf(name + ".weight");
+  if (weight === null) return x;
+  const y = x.slice(), C = config.d_model;
+  normalize(y, x.length / C, C, 0, config.norm, config.norm_eps, weight, weightOf(name + ".bias"));
+  return y;
+}
+
+// What the residual x [rows, C] predicts: logits [rows, vocab].
+function readOut(config, weightOf, x) {
+  const logits = linear(normedBy(config, weightOf, x, "ln_f"), x.length / config.d_model, weightOf("head.weight") ?? weightOf("wte.weight"), null);
+  const cap = config.logit_cap;
+  if (cap > 0) logits.forEach((v, i) => { logits[i] = cap * Math.tanh(v / cap); });
+  return logits;
 }
 
 // With how many equal tokens two texts begin.

@@ -65,8 +65,8 @@ function showTokens(element, ids, logits, chosen) {
 
 const percent = (p) => (100 * p).toFixed(p < 0.001 ? 2 : 1) + " %";
 
-// The most probable tokens as bars. `before` are the probabilities with everything on, if something is off.
-function showBars(list, p, before, choose, count = 8) {
+// The most probable tokens as bars. `before` are other probabilities, or null; `other` says which: a thin bar.
+function showBars(list, p, before, choose, { count = 8, other = "with everything on" } = {}) {
   const order = [...p.keys()].sort((a, b) => p[b] - p[a]).slice(0, count).filter((id) => p[id] > 0);
   const top = Math.max(p[order[0]], ...order.map((id) => before?.[id] ?? 0));
   list.style.setProperty("--name", Math.min(16, Math.max(...order.map((id) => shownId(id).length))) + "ch");
@@ -81,12 +81,12 @@ function showBars(list, p, before, choose, count = 8) {
     value.textContent = percent(p[id]);
     bar.style.width = (100 * p[id]) / top + "%";
     bars.append(bar);
-    button.setAttribute("aria-label", `${shownId(id)}, ${percent(p[id])}` + (before ? `, ${percent(before[id])} with everything on` : ""));
+    button.setAttribute("aria-label", `${shownId(id)}, ${percent(p[id])}` + (before ? `, ${percent(before[id])} ${other}` : ""));
     if (before) {
       const line = document.createElement("s");
       line.style.width = (100 * before[id]) / top + "%";
       bars.append(line);
-      button.title = `${percent(before[id])} with everything on`;
+      button.title = `${percent(before[id])} ${other}`;
     }
     if (choose) button.addEventListener("click", () => choose(id));
     button.append(name, bars, value);

@@ -1,0 +1,91 @@
+// The strips: a pair of words and one head, from two vectors to the guess of the next word.
+
+const signed = (v) => (v < -0.005 ? "−" : "") + Math.abs(v).toFixed(2);
+const power = (v) => (v >= 1e5 || v < 0.001 ? v.toExponential(1) : v >= 1000 ? Math.round(v).toLocaleString("en") : v.toPrecision(3));
+
+// Numbers as bars from a middle line: { name, values, kind, digits }. All rows of a figure have one scale.
+function vectorRows(rows, { numbers = true, top = null } = {}) {
+  const most = top ?? Math.max(1e-9, ...rows.flatMap(({ values }) => [...values].map(Math.abs)));
+  return rows.map(({ name, values, kind, end }) => {
+    const cells = [...values].map((v) => {
+      const bar = element("i"), cell = element("span", "cell", bar);
+      bar.style.height = `${(50 * Math.min(1, Math.abs(v) / most)).toFixed(1)}%`;
+      bar.className = v < 0 ? "down" : "up";
+      cell.dataset.value = v;
+      if (numbers) cell.append(element("small", "", signed(v)));
+      else cell.title = signed(v);
+      return cell;
+    });
+    const bars = element("div", "cells", ...cells), label = element("span", "name", name);
+    bars.style.setProperty("--count", values.length);
+    const row = element("div", `vector ${kind}${numbers ? "" : " dense"}`, label, bars);
+    if (end) row.append(end);
+    row.setAttribute("role", "img");
+    row.setAttribute("aria-label", `${label.textContent}: ${numbers ? [...values].map(signed).join(", ") : `${values.length} numbers`}`);
+    return row;
+  });
+}
+
+// A line for each word: its name, two numbers with these names, a bar.
+function wordRows(texts, query, key, { names, cells, share, choose, value }) {
+  const heading = element("div", "row heading", element("b"), ...names.map((name) => element("small", "", name)));
+  return [heading, ...texts.map((text, t) => {
+    const later = t > query, row = element(choose && !later ? "button" : "div", `row${t === key ? " answers" : ""}${later ? " later" : ""}`);
+    const bar = element("i");
+    if (!later) bar.style.width = `${(100 * Math.max(0, share(t))).toFixed(2)}%`;
+    row.append(element("b", "", text), ...(later ? [element("small", "", "masked: comes later")] : cells(t).map((cell) => element("small", "", cell))));
+    row.append(element("span", "track", bar));
+    if (!later) row.dataset.value = value(t);
+    if (choose && !later) {
+      row.type = "button";
+      row.setAttribute("aria-pressed", t === key);
+      row.setAttribute("aria-label", `${text}: ${cells(t).join(", ")}`);
+      row.addEventListener("click", () => choose(t));
+    }
+    return row;
+  })];
+}
+
+const strips = {
+  vectors({ q, k, texts, query, key }) {
+    return vectorRows([
+      { name: `query of “${texts[query]}”`, values: q, kind: "query" },
+      { name: `key of “${texts[key]}”`, values: k, kind: "key" },
+    ]);
+  },
+
+  product({ q, k, score }) {
+    const sum = element("p", "sum", "sum: ", element("b", "", signed(score)));
+    sum.lastChild.dataset.value = score;
+    return [...vectorRows([{ name: "query × key", values: q.map((v, d) => v * k[d]), kind: "product" }]), sum];
+  },
+
+  scale({ texts, query, key, scores, size }) {
+    const low = Math.min(...scores), high = Math.max(...scores);
+    return wordRows(texts, query, key, {
+      names: ["score", `÷ √${size}`], cells: (t) => [signed(scores[t] * Math.sqrt(size)), signed(scores[t])], value: (t) => scores[t],
+      share: (t) => (high > low ? (scores[t] - low) / (high - low) : 1),
+    });
+  },
+
+  softmax({ texts, query, key, scores, weights, chooseKey }) {
+    return wordRows(texts, query, key, {
+      names: ["e^score", "weight"], cells: (t) => [power(Math.exp(scores[t])), hundred(weights[t])], value: (t) => weights[t],
+      share: (t) => weights[t], choose: chooseKey,
+    });
+  },
+
+  values({ texts, query, key, weights, values, z }) {
+    const strong = [...weights.keys()].filter((t) => t <= query).sort((a, b) => weights[b] - weights[a]).slice(0, 3);
+    if (!strong.includes(key) && key <= query) strong[strong.length - 1] = key;
+    const rows = strong.sort((a, b) => a - b).map((t) => ({
+      name: `${hundred(weights[t])} of “${texts[t]}”`, values: values[t].map((v) => v * weights[t]), kind: "value",
+    }));
+    return vectorRows([...rows, { name: "sum of all", values: z, kind: "total" }]);
+  },
+
+  stream({ stages }) {
+    return vectorRows(stages.map(({ name, values, guess }) =>
+      ({ name, values, kind: "stage", end: element("span", "end", element("b", "", guess.word), element("small", "", hundred(guess.chance))) })), { numbers: false });
+  },
+};
