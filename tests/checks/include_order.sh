@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$1"
 wrong=$(for list in "core base threads kernels/simd matmul kernels attention/visibility attention/kernel \
     linear_attention/kernel tensor graph ops attention/score attention linear_attention backward io" \
-  "nn common dist layers loss distributions models lens weights optim data metrics training plot"; do
+  "nn common dist layers loss distributions models lens weights optim data tokenizer chat hub metrics training plot"; do
   grep -rHoE '^#include "[^"]+"' --include='*.[hc]pp' "${list%% *}" | awk -F'[:"]' -v list="$list" '
     BEGIN { for (n = split(list, order, " "); n > 1; --n) rank[order[n]] = n }
     function folder(path) {  # the longest one of the list that has the path

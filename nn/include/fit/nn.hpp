@@ -3,6 +3,7 @@
 /// All headers of fit::core and fit::nn except <fit/xtensor.hpp>: layers, models, losses, optimisers, data, training.
 #include "fit/anomaly.hpp"
 #include "fit/attention_recording.hpp"
+#include "fit/chat_template.hpp"
 #include "fit/checkpoint.hpp"
 #include "fit/core.hpp"
 #include "fit/data.hpp"
@@ -25,6 +26,7 @@
 #include "fit/nn/fine_tune.hpp"
 #include "fit/nn/forward_hooks.hpp"
 #include "fit/nn/generate.hpp"
+#include "fit/nn/hub.hpp"
 #include "fit/nn/gpt.hpp"
 #include "fit/nn/init.hpp"
 #include "fit/nn/kv_cache.hpp"
@@ -49,6 +51,7 @@
 #include "fit/step_in_backward.hpp"
 #include "fit/summary.hpp"
 #include "fit/text.hpp"
+#include "fit/tokenizer.hpp"
 #include "fit/tokenizers.hpp"
 #include "fit/trainer.hpp"
 #include "fit/training_listener.hpp"
