@@ -16,7 +16,7 @@
 #include <limits>
 
 #include "fit/fit.hpp"
-#include "fit/xtensor.hpp"
+#include "fit/tensor/xtensor.hpp"
 #include "support/example.hpp"
 
 using namespace fit;

@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "fit/fit.hpp"
-#include "fit/xtensor.hpp"
+#include "fit/tensor/xtensor.hpp"
 #include "support/example.hpp"
 
 using namespace fit;

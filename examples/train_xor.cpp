@@ -1,6 +1,6 @@
 // The exclusive or: the smallest problem that needs two layers. Its data are arrays of xtensor.
 #include <fit/fit.hpp>
-#include <fit/xtensor.hpp>
+#include <fit/tensor/xtensor.hpp>
 #include <iostream>
 
 using namespace fit;

@@ -4,7 +4,7 @@
     tests/mutate.py                             all of them, in one build; goes on where it was stopped
     tests/mutate.py --list                      what is changed
     tests/mutate.py --sample 20 --seed 1        20 of them at random
-    tests/mutate.py core/ops/softmax.cpp        those of some files
+    tests/mutate.py core/ops/network/softmax.cpp        those of some files
     tests/mutate.py nn/optim nn/loss            those of the files in some folders
     tests/mutate.py --again                     those that survived once more, with the tests as they are now
     tests/mutate.py --table                     what was found, in numbers
@@ -62,7 +62,7 @@ RULES = [  # what is found, what stands before and after its first group then, w
 UNSEEN = re.compile(r"\b(constexpr|static_assert|template|reserve\(|Scratch<|integral_constant)")
 WHOLE = ["core/matmul", "core/kernels", "core/kernels/simd", "core/io", "core/attention",
          "core/attention/kernel", "core/attention/score", "core/attention/visibility", "core/linear_attention",
-         "core/linear_attention/kernel", "core/ops/matmul.cpp", "nn/optim", "nn/loss", "nn/data"]  # where all that a file defines is changed, not adjoints alone
+         "core/linear_attention/kernel", "core/ops/linalg/matmul.cpp", "nn/optim", "nn/loss", "nn/data"]  # where all that a file defines is changed, not adjoints alone
 AREAS = [  # in this order they are run
     ("attention, its kernels", r"core/attention/(kernel|visibility)/"),
     ("attention, its ops and masks", r"core/(linear_)?attention/"),

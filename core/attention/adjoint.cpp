@@ -1,7 +1,7 @@
 // The node of a call of attention, and its adjoint.
 #include "attention/lowered_call.hpp"
-#include "fit/ops.hpp"
-#include "ops/composed.hpp"
+#include "fit/ops/ops.hpp"
+#include "ops/common/composed.hpp"
 #include "tensor/dispatch.hpp"
 
 namespace fit::detail {

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "attention/attend.hpp"
-#include "fit/batch_invariant.hpp"
-#include "ops/autocast.hpp"
+#include "fit/matmul/batch_invariant.hpp"
+#include "ops/common/autocast.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {

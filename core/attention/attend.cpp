@@ -4,11 +4,11 @@
 #include <limits>
 
 #include "attention/lowered_call.hpp"
-#include "fit/named_values.hpp"
-#include "fit/ops.hpp"
+#include "fit/graph/named_values.hpp"
+#include "fit/ops/ops.hpp"
 #include "kernels/copy.hpp"
-#include "ops/batch_rows.hpp"
-#include "ops/precision.hpp"
+#include "ops/common/precision.hpp"
+#include "ops/linalg/batch_rows.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 

@@ -5,8 +5,8 @@
 #include "attention/kernel/kernel.hpp"
 #include "attention/plan.hpp"
 #include "attention/score/expression.hpp"
-#include "fit/attention.hpp"
-#include "fit/observer.hpp"
+#include "fit/attention/attention.hpp"
+#include "fit/graph/observer.hpp"
 
 // Attention:
 //   scores[i, j] = scale q[i] k[j] + bias[i, j] - alibi |place(i) - j|
@@ -117,8 +117,8 @@ std::optional<AttentionInfo> observed_call(const AttentionCall& call);
 /// Tells the observers of a call; weights(first, count) computes the weights of elements of the batch.
 void notify_attention(const AttentionInfo& info, AttentionEvent::Weights weights);
 
-/// Offers heads to the observers as a value [B, heads, S, features] (see fit/named_values.hpp). Returns h itself unless
-/// they replace it.
+/// Offers heads to the observers as a value [B, heads, S, features] (see fit/graph/named_values.hpp). Returns h itself
+/// unless they replace it.
 Heads observed_heads(const char* name, const Heads& h);
 
 /// Whether an observer changes a call.

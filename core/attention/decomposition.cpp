@@ -3,11 +3,11 @@
 
 #include "attention/attend.hpp"
 #include "attention/masked_matmul.hpp"
-#include "fit/autocast.hpp"
-#include "fit/named_values.hpp"
-#include "fit/ops.hpp"
-#include "ops/dropout.hpp"
-#include "ops/precision.hpp"
+#include "fit/graph/autocast.hpp"
+#include "fit/graph/named_values.hpp"
+#include "fit/ops/ops.hpp"
+#include "ops/common/precision.hpp"
+#include "ops/elementwise/dropout.hpp"
 
 namespace fit::detail {
 namespace {

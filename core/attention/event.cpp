@@ -1,6 +1,6 @@
 #include "attention/attend.hpp"
-#include "fit/named_values.hpp"
-#include "fit/ops.hpp"
+#include "fit/graph/named_values.hpp"
+#include "fit/ops/ops.hpp"
 #include "graph/observers.hpp"
 #include "tensor/check.hpp"
 

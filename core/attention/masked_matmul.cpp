@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "attention/plan.hpp"
-#include "fit/parallel.hpp"
+#include "fit/threads/parallel.hpp"
 #include "tensor/dispatch.hpp"
 
 namespace fit::detail {

@@ -1,5 +1,5 @@
 #pragma once
-#include "fit/ops.hpp"
+#include "fit/ops/ops.hpp"
 
 // The products of attention over the pairs of query and key that attend. A masked pair is left out, not multiplied by
 // 0: 0 * NaN is NaN. attends: boolean (B|1, H|1, 1|Sq, Sk), or undefined if all pairs attend. Each product is the

@@ -1,7 +1,7 @@
 // Masks for attention, and what a picture of its weights needs.
 #include "attention/plan.hpp"
-#include "fit/attention.hpp"
-#include "fit/ops.hpp"
+#include "fit/attention/attention.hpp"
+#include "fit/ops/ops.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {

@@ -1,8 +1,8 @@
 // Attention to all keys from its parts.
 #include <cmath>
 
-#include "fit/attention.hpp"
-#include "fit/ops.hpp"
+#include "fit/attention/attention.hpp"
+#include "fit/ops/ops.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {

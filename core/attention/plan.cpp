@@ -9,8 +9,8 @@
 
 #include "fit/detail/scoped.hpp"
 #include "fit/detail/thread_state.hpp"
-#include "fit/ops.hpp"
-#include "fit/parallel.hpp"
+#include "fit/ops/ops.hpp"
+#include "fit/threads/parallel.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 

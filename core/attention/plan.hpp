@@ -3,7 +3,7 @@
 
 #include "attention/score/expression.hpp"
 #include "attention/visibility/visibility.hpp"
-#include "fit/tensor.hpp"
+#include "fit/tensor/tensor.hpp"
 
 // Masks as tensors, and their form in kernels: tiles.
 namespace fit::detail {

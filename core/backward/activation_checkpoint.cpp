@@ -1,15 +1,15 @@
 // checkpoint(): the adjoint of this operation repeats its forward pass.
-#include "fit/activation_checkpoint.hpp"
+#include "fit/backward/activation_checkpoint.hpp"
 
 #include <map>
 #include <memory>
 #include <set>
 #include <unordered_set>
 
-#include "fit/ops.hpp"
-#include "fit/random.hpp"
+#include "fit/ops/ops.hpp"
+#include "fit/tensor/random.hpp"
 #include "graph/node.hpp"
-#include "ops/batch_rows.hpp"
+#include "ops/linalg/batch_rows.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {

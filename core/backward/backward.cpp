@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "backward/leaf_gradients.hpp"
-#include "fit/ops.hpp"
+#include "fit/ops/ops.hpp"
 #include "graph/hooks.hpp"
-#include "ops/broadcast.hpp"
-#include "ops/functions.hpp"
-#include "ops/inplace.hpp"
+#include "ops/elementwise/broadcast.hpp"
+#include "ops/elementwise/functions.hpp"
+#include "ops/elementwise/inplace.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {

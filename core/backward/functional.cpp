@@ -1,10 +1,10 @@
 // Jacobians, Hessians and their products with vectors, by grad().
-#include "fit/functional.hpp"
+#include "fit/backward/functional.hpp"
 
 #include <algorithm>
 
 #include "backward/gradients.hpp"
-#include "fit/ops.hpp"
+#include "fit/ops/ops.hpp"
 #include "graph/node.hpp"
 #include "tensor/check.hpp"
 

@@ -1,4 +1,4 @@
-#include "fit/gradcheck.hpp"
+#include "fit/backward/gradcheck.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "fit/graph.hpp"
+#include "fit/graph/graph.hpp"
 
 namespace fit::detail {
 

@@ -1,8 +1,8 @@
 #pragma once
 #include <type_traits>
 
-#include "fit/bfloat16.hpp"
-#include "fit/shape.hpp"
+#include "fit/base/bfloat16.hpp"
+#include "fit/base/shape.hpp"
 
 namespace fit {
 

@@ -1,4 +1,4 @@
-#include "fit/error.hpp"
+#include "fit/base/error.hpp"
 
 namespace fit {
 

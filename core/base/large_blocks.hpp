@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "fit/memory.hpp"
+#include "fit/base/memory.hpp"
 
 // Blocks of more than a megabyte. A freed block joins the free memory beside it, and a request takes a part of the
 // smallest free range that is large enough. So the memory of many small tensors can hold a large one later, and a

@@ -1,4 +1,4 @@
-#include "fit/memory.hpp"
+#include "fit/base/memory.hpp"
 
 #include <atomic>
 #include <cstdlib>
@@ -10,7 +10,7 @@
 
 #include "base/large_blocks.hpp"
 #include "base/poison.hpp"
-#include "fit/error.hpp"
+#include "fit/base/error.hpp"
 
 namespace fit {
 namespace detail {

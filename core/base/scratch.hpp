@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include "fit/memory.hpp"
+#include "fit/base/memory.hpp"
 
 namespace fit::kernels {
 

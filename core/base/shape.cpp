@@ -1,8 +1,8 @@
-#include "fit/shape.hpp"
+#include "fit/base/shape.hpp"
 
 #include <ostream>
 
-#include "fit/error.hpp"
+#include "fit/base/error.hpp"
 
 namespace fit {
 namespace {

@@ -44,7 +44,7 @@ macro(fit_debian_package)  # CPack reads variables of the top folder
   set(CPACK_STRIP_FILES OFF)
   set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
   set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
-  # the dependencies of a program that is linked with fit, and of <fit/xtensor.hpp>
+  # the dependencies of a program that is linked with fit, and of <fit/tensor/xtensor.hpp>
   set(CPACK_DEBIAN_PACKAGE_DEPENDS "libopenblas-dev, zlib1g-dev, libxtensor-dev (>= 0.24)")
   set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS OFF)
   set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libopenmpi-dev")  # fit::mpi

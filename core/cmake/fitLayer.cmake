@@ -83,7 +83,7 @@ endfunction()
 # Half the time to compile most sources is the parsing of these headers.
 function(fit_precompile target)
   target_precompile_headers(${target} PRIVATE <algorithm> <cmath> <cstring> <functional> <limits> <map> <memory> <mutex>
-                            <sstream> <string> <unordered_map> <unordered_set> <utility> <vector> <fit/graph.hpp> <fit/ops.hpp>)
+                            <sstream> <string> <unordered_map> <unordered_set> <utility> <vector> <fit/graph/graph.hpp> <fit/ops/ops.hpp>)
 endfunction()
 
 # fit_group(TARGET SIZE SOURCES...) compiles the files of one folder together, SIZE at a time. So names at file level differ
@@ -135,7 +135,7 @@ function(fit_layer layer)
   set_property(GLOBAL APPEND PROPERTY fit_layers ${layer})
 endfunction()
 
-# libfit.so, whose objects the layers add. Its name contains the version with which programs were linked (fit/version.hpp).
+# libfit.so, whose objects the layers add. Its name contains the version with which programs were linked (fit/base/version.hpp).
 function(fit_shared_library)
   add_library(fit_shared SHARED)
   set_target_properties(fit_shared PROPERTIES OUTPUT_NAME fit EXPORT_NAME shared LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}

@@ -1,4 +1,4 @@
-#include "fit/autocast.hpp"
+#include "fit/graph/autocast.hpp"
 
 #include "tensor/check.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "fit/detail/function.hpp"
-#include "fit/hooks.hpp"
+#include "fit/graph/hooks.hpp"
 #include "graph/node.hpp"
 #include "graph/observers.hpp"
 

@@ -3,7 +3,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "fit/graph.hpp"
+#include "fit/graph/graph.hpp"
 
 // The nodes of the graph. A tensor points to the node that computed it, and a node points to the nodes of its inputs,
 // never to a tensor. References have one direction, so no cycle can form.

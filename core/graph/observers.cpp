@@ -5,7 +5,7 @@
 #include <atomic>
 #include <utility>
 
-#include "fit/named_values.hpp"
+#include "fit/graph/named_values.hpp"
 #include "graph/node.hpp"
 
 namespace fit {

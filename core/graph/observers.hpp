@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "fit/observer.hpp"
+#include "fit/graph/observer.hpp"
 #include "tensor/check.hpp"
 
 // Notification of observers.

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "fit/memory.hpp"
+#include "fit/base/memory.hpp"
 #include "graph/node.hpp"
 #include "tensor/check.hpp"
 

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <utility>
 
-#include "fit/error.hpp"
+#include "fit/base/error.hpp"
 #include "io/folder_lock.hpp"
 #include "io/input_file.hpp"
 #include "io/size_signal.hpp"

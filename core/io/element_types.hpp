@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string>
 
-#include "fit/tensor.hpp"
+#include "fit/tensor/tensor.hpp"
 #include "io/input_file.hpp"
 
 namespace fit::io {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/joined.hpp"
-#include "fit/error.hpp"
+#include "fit/base/error.hpp"
 
 namespace fit::io {
 

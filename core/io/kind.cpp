@@ -52,7 +52,7 @@ void refuse_others(InputFile& file, FileKind expected) {
   if (kind == expected) return;
   if (kind == FileKind::pickle) refuse_pickle(file);
   if (kind == FileKind::npy) file.fail("it is an .npy file: load_npy() reads it");
-  if (kind == FileKind::text) file.fail("it is text: the readers of fit/readers.hpp read text");
+  if (kind == FileKind::text) file.fail("it is text: the readers of fit/nn/data/readers.hpp read text");
   if (kind == FileKind::zip) {
     if (holds_pickle(ZipReader(file))) refuse_pickle(file);
     file.fail("it is a zip file: if it is an .npz, load_npz() reads it");

@@ -1,10 +1,10 @@
-#include "fit/npy.hpp"
+#include "fit/io/npy.hpp"
 
 #include <cstring>
 #include <numeric>
 #include <utility>
 
-#include "fit/ops.hpp"
+#include "fit/ops/ops.hpp"
 #include "io/atomic_file.hpp"
 #include "io/element_types.hpp"
 #include "io/kind.hpp"

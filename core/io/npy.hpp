@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "fit/tensor.hpp"
+#include "fit/tensor/tensor.hpp"
 #include "io/input_file.hpp"
 
 namespace fit::io {

@@ -1,4 +1,4 @@
-#include "fit/npz.hpp"
+#include "fit/io/npz.hpp"
 
 #include <zlib.h>
 

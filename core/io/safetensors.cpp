@@ -1,4 +1,4 @@
-#include "fit/safetensors.hpp"
+#include "fit/io/safetensors.hpp"
 
 #include <algorithm>
 #include <filesystem>

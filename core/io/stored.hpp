@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "fit/safetensors.hpp"
-#include "fit/state_dict.hpp"
+#include "fit/io/safetensors.hpp"
+#include "fit/tensor/state_dict.hpp"
 
 namespace fit::io {
 

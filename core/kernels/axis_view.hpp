@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include "fit/shape.hpp"
+#include "fit/base/shape.hpp"
 
 namespace fit::kernels {
 

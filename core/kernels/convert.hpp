@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include "fit/bfloat16.hpp"
+#include "fit/base/bfloat16.hpp"
 #include "kernels/simd/isa.hpp"
 
 // Conversions between BFloat16 and float in contiguous memory. They use integer operations only, so every instruction

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "fit/parallel.hpp"
+#include "fit/threads/parallel.hpp"
 
 namespace fit::kernels {
 namespace {

@@ -16,8 +16,8 @@
 //   FIT_DDF(v)   the derivative of f'(v), as operations on a Tensor; undefined means 0. Without differences that
 //                cancel, for the same reason.
 //
-// docs/accuracy.md lists the errors. To add a function, also add it to the list at the end, to fit/ops.hpp, and to
-// tests/core/ops_functions.cpp.
+// docs/accuracy.md lists the errors. To add a function, also add it to the list at the end, to fit/ops/ops.hpp, and to
+// tests/core/rows/ops_functions.cpp.
 namespace fit::kernels::functions {
 inline namespace FIT_ISA_NAMESPACE {
 

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <type_traits>
 
-#include "fit/parallel.hpp"
+#include "fit/threads/parallel.hpp"
 #include "kernels/copy.hpp"
 #include "kernels/elementwise.hpp"
 

@@ -2,7 +2,7 @@
 #include <array>
 #include <cstdint>
 
-#include "fit/shape.hpp"
+#include "fit/base/shape.hpp"
 
 namespace fit {
 

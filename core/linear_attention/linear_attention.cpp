@@ -1,12 +1,12 @@
-#include "fit/linear_attention.hpp"
+#include "fit/attention/linear_attention.hpp"
 
 #include <cmath>
 
-#include "fit/ops.hpp"
+#include "fit/ops/ops.hpp"
 #include "linear_attention/kernel/kernel.hpp"
-#include "ops/composed.hpp"
-#include "ops/flop_counter.hpp"
-#include "ops/precision.hpp"
+#include "ops/common/composed.hpp"
+#include "ops/common/precision.hpp"
+#include "ops/linalg/flop_counter.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 

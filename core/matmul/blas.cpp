@@ -1,4 +1,4 @@
-#include "fit/blas.hpp"
+#include "fit/matmul/blas.hpp"
 
 #include "kernels/simd/isa.hpp"
 #include "matmul/openblas.hpp"

@@ -3,13 +3,13 @@
 #include <cstdint>
 
 #include "base/function_ref.hpp"
-#include "fit/parallel.hpp"
+#include "fit/threads/parallel.hpp"
 #include "matmul/gemm_kernels.hpp"
 
 // Matmul on the CPU: c = alpha op(a) op(b) + beta c. The terms are those of the BLIS papers (Van Zee, van de Geijn
 // 2015). The levels, from top to bottom:
 //
-// - op (core/ops/matmul.cpp, einsum.cpp, int8.cpp): checks shapes, records the gradient, calls gemm_parallel().
+// - op (core/ops/linalg/matmul.cpp, einsum.cpp, int8.cpp): checks shapes, records the gradient, calls gemm_parallel().
 // - gemm (gemm.cpp, gemm_bf16.cpp, gemm_int8.hpp): chooses a route(), splits c into tiles, or a gemv
 //   into parts, for the threads.
 // - kernels (gemm_kernels*.hpp, .simd.cpp): compute one tile; each instruction set has a table of them.

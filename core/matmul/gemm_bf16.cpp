@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/scratch.hpp"
-#include "fit/batch_invariant.hpp"
+#include "fit/matmul/batch_invariant.hpp"
 #include "kernels/simd/nontemporal.hpp"
 
 namespace fit::kernels {

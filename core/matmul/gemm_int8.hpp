@@ -3,7 +3,7 @@
 #include <array>
 
 #include "base/scratch.hpp"
-#include "fit/batch_invariant.hpp"
+#include "fit/matmul/batch_invariant.hpp"
 #include "matmul/gemm_bf16.hpp"
 #include "matmul/gemm_kernels_int8.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include "fit/bfloat16.hpp"
+#include "fit/base/bfloat16.hpp"
 #include "kernels/simd/isa.hpp"
 #include "matmul/gemm_kernels.hpp"
 

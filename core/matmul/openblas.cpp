@@ -8,7 +8,7 @@
 #include <mutex>
 #include <string>
 
-#include "fit/error.hpp"
+#include "fit/base/error.hpp"
 
 // OpenBLAS exports and declares these; another BLAS may not.
 extern "C" void openblas_set_num_threads(int) __attribute__((weak));  // NOLINT(readability-redundant-declaration)

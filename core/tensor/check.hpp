@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "base/joined.hpp"
-#include "fit/tensor.hpp"
+#include "fit/tensor/tensor.hpp"
 
 // Checks of arguments. All messages have the form: [op] the problem, the shapes or values, the rule.
 namespace fit::check {

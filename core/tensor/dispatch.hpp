@@ -1,5 +1,5 @@
 #pragma once
-#include "fit/shape.hpp"
+#include "fit/base/shape.hpp"
 
 namespace fit {
 

@@ -1,4 +1,4 @@
-#include "fit/lookup.hpp"
+#include "fit/tensor/lookup.hpp"
 
 #include <algorithm>
 #include <numeric>

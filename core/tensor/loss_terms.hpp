@@ -1,5 +1,5 @@
 #pragma once
-#include "fit/tensor.hpp"
+#include "fit/tensor/tensor.hpp"
 
 // A loss says of how many items it is the mean, so that the parts of a batch can be joined as sum of w L / sum of w.
 // The functions of nn/loss say so of their results. record() passes it on to the numbers that are computed from them,

@@ -1,5 +1,5 @@
 #pragma once
-#include "fit/tensor.hpp"
+#include "fit/tensor/tensor.hpp"
 
 namespace fit {
 

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string>
 
-#include "fit/shape.hpp"
+#include "fit/base/shape.hpp"
 
 namespace fit {
 

@@ -1,8 +1,8 @@
-#include "fit/tensor.hpp"
+#include "fit/tensor/tensor.hpp"
 
 #include <cmath>
 
-#include "fit/memory.hpp"
+#include "fit/base/memory.hpp"
 #include "tensor/check.hpp"
 #include "tensor/convert.hpp"
 #include "tensor/dispatch.hpp"

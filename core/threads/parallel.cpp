@@ -1,4 +1,4 @@
-#include "fit/parallel.hpp"
+#include "fit/threads/parallel.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -10,9 +10,9 @@
 #include <mutex>
 #include <string>
 
+#include "fit/base/error.hpp"
 #include "fit/detail/scoped.hpp"
 #include "fit/detail/thread_state.hpp"
-#include "fit/error.hpp"
 #include "threads/thread_pool.hpp"
 
 namespace fit {

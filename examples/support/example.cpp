@@ -16,14 +16,14 @@
 #ifdef FIT_MPI
 #include "fit/mpi.hpp"
 #endif
-#include "fit/autocast.hpp"
-#include "fit/dist.hpp"
-#include "fit/graph.hpp"
-#include "fit/lookup.hpp"
-#include "fit/nn/attention_recorder.hpp"
-#include "fit/ops.hpp"
-#include "fit/parallel.hpp"
-#include "fit/random.hpp"
+#include "fit/graph/autocast.hpp"
+#include "fit/graph/graph.hpp"
+#include "fit/nn/attention/attention_recorder.hpp"
+#include "fit/nn/dist/dist.hpp"
+#include "fit/ops/ops.hpp"
+#include "fit/tensor/lookup.hpp"
+#include "fit/tensor/random.hpp"
+#include "fit/threads/parallel.hpp"
 
 namespace example {
 namespace {
@@ -195,8 +195,9 @@ int run_as(int argc, char** argv, const std::string& about, const std::function<
   e.data = data;
   if (!data.empty()) app.add_option("--data", e.data, "folder of the data");
   bool narrow = false;
-  if (!file) app.add_flag("--bf16", narrow, "products and attention in bfloat16 (fit/autocast.hpp)");
-  if (!file) app.add_flag("--int8", e.int8, "measures what was trained with int8 weights, too (fit/nn/quantize.hpp)");
+  if (!file) app.add_flag("--bf16", narrow, "products and attention in bfloat16 (fit/graph/autocast.hpp)");
+  if (!file)
+    app.add_flag("--int8", e.int8, "measures what was trained with int8 weights, too (fit/nn/layers/quantize.hpp)");
   app.add_flag("--quick", e.quick, "a few steps only, as the tests do it");
   for (const auto& [flag, effect] : flags)
     app.add_flag_callback(

@@ -12,8 +12,8 @@
 #include "fit/attention_page.hpp"
 #include "fit/lesson.hpp"
 #include "fit/model_page.hpp"
-#include "fit/nn/layer.hpp"
-#include "fit/nn/quantize.hpp"
+#include "fit/nn/layer/layer.hpp"
+#include "fit/nn/layers/quantize.hpp"
 #include "fit/plot.hpp"
 #include "fit/training_page.hpp"
 
@@ -119,7 +119,7 @@ class Example {
 
 /// Reads the command line, seeds the generator, and runs `body`. The exit code is 0 if all went well, 1 if a claim or
 /// anything else failed (its name is printed), 2 if the command line was wrong. With a folder for data there is --data.
-/// Among several ranks (fit/dist.hpp) rank 0 alone prints and writes, and one that fails ends all.
+/// Among several ranks (fit/nn/dist/dist.hpp) rank 0 alone prints and writes, and one that fails ends all.
 int run(int argc, char** argv, const std::string& about, const std::function<void(Example&)>& body,
         const std::string& data = "", const Flags& flags = {});
 

@@ -2,7 +2,7 @@
 #include <cstdint>
 
 #include "fit/detail/scoped.hpp"
-#include "fit/random.hpp"
+#include "fit/tensor/random.hpp"
 
 namespace fit {
 

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <vector>
 
-#include "fit/tensor.hpp"
+#include "fit/tensor/tensor.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {

@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "fit/state_dict.hpp"
+#include "fit/tensor/state_dict.hpp"
 
 namespace fit::nn {
 

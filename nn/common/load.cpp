@@ -7,8 +7,8 @@
 
 #include "base/joined.hpp"
 #include "common/lent.hpp"
-#include "fit/graph.hpp"
-#include "fit/lookup.hpp"
+#include "fit/graph/graph.hpp"
+#include "fit/tensor/lookup.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {

@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
-#include "fit/state_dict.hpp"
-#include "fit/tensor.hpp"
+#include "fit/tensor/state_dict.hpp"
+#include "fit/tensor/tensor.hpp"
 #include "io/stored.hpp"
 
 namespace fit::nn {

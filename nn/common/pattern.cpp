@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "fit/lookup.hpp"
+#include "fit/tensor/lookup.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {

@@ -1,8 +1,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "fit/data.hpp"
-#include "fit/ops.hpp"
+#include "fit/nn/data/data.hpp"
+#include "fit/ops/ops.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::data {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "data/tokens.hpp"
+#include "tokenizers/tokens.hpp"
 
 namespace fit::text {
 

@@ -10,10 +10,10 @@
 #include "common/keyed_draws.hpp"
 #include "common/load.hpp"
 #include "common/rollback.hpp"
-#include "fit/data.hpp"
 #include "fit/detail/thread_state.hpp"
-#include "fit/graph.hpp"
-#include "fit/ops.hpp"
+#include "fit/graph/graph.hpp"
+#include "fit/nn/data/data.hpp"
+#include "fit/ops/ops.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::data {

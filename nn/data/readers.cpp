@@ -1,4 +1,4 @@
-#include "fit/readers.hpp"
+#include "fit/nn/data/readers.hpp"
 
 #include <zlib.h>
 

@@ -1,4 +1,4 @@
-#include "fit/transforms.hpp"
+#include "fit/nn/data/transforms.hpp"
 
 #include <cmath>
 

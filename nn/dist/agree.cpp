@@ -3,8 +3,8 @@
 #include <cstring>
 #include <sstream>
 
-#include "fit/graph.hpp"
-#include "fit/tensor.hpp"
+#include "fit/graph/graph.hpp"
+#include "fit/tensor/tensor.hpp"
 
 namespace fit::dist {
 namespace {

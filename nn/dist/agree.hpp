@@ -2,7 +2,7 @@
 #include <string>
 
 #include "base/joined.hpp"
-#include "fit/dist.hpp"
+#include "fit/nn/dist/dist.hpp"
 
 namespace fit::dist {
 

@@ -1,8 +1,8 @@
 #include "dist/all_sum.hpp"
 
-#include "fit/dist.hpp"
-#include "fit/graph.hpp"
-#include "fit/ops.hpp"
+#include "fit/graph/graph.hpp"
+#include "fit/nn/dist/dist.hpp"
+#include "fit/ops/ops.hpp"
 
 namespace fit::dist {
 

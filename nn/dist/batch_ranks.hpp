@@ -1,5 +1,5 @@
 #pragma once
-#include "fit/dist.hpp"
+#include "fit/nn/dist/dist.hpp"
 
 namespace fit::dist {
 

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "fit/dist.hpp"
+#include "fit/nn/dist/dist.hpp"
 
 namespace fit::dist {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <limits>
 
-#include "fit/dist.hpp"
-#include "fit/tensor.hpp"
+#include "fit/nn/dist/dist.hpp"
+#include "fit/tensor/tensor.hpp"
 
 namespace fit::dist {
 namespace {

@@ -1,10 +1,10 @@
-#include "fit/distributions.hpp"
+#include "fit/nn/distributions/distributions.hpp"
 
 #include <cmath>
 #include <limits>
 #include <utility>
 
-#include "fit/graph.hpp"
+#include "fit/graph/graph.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::distributions {

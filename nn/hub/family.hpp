@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "common/config.hpp"
-#include "fit/nn/bert.hpp"
-#include "fit/nn/gpt.hpp"
-#include "fit/nn/weights.hpp"
+#include "fit/nn/models/bert.hpp"
+#include "fit/nn/models/gpt.hpp"
+#include "fit/nn/weights/weights.hpp"
 
 // A family of models of transformers is a table: which keys of config.json are which options, and the names of the
 // weights. The same table reads and writes.

@@ -1,7 +1,7 @@
 #include <filesystem>
 
 #include "fit/nn/hub.hpp"
-#include "fit/nn/init.hpp"
+#include "fit/nn/layer/init.hpp"
 #include "hub/family.hpp"
 #include "tensor/check.hpp"
 

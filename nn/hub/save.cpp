@@ -1,8 +1,8 @@
 #include <filesystem>
 #include <set>
 
+#include "fit/io/safetensors.hpp"
 #include "fit/nn/hub.hpp"
-#include "fit/safetensors.hpp"
 #include "hub/family.hpp"
 #include "io/atomic_file.hpp"
 #include "tensor/check.hpp"

@@ -1,4 +1,4 @@
-#include "fit/nn/activation.hpp"
+#include "fit/nn/layers/activation.hpp"
 
 #include <utility>
 

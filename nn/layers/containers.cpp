@@ -1,4 +1,4 @@
-#include "fit/nn/containers.hpp"
+#include "fit/nn/layers/containers.hpp"
 
 #include "tensor/check.hpp"
 

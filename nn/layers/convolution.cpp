@@ -1,10 +1,10 @@
-#include "fit/nn/convolution.hpp"
+#include "fit/nn/layers/convolution.hpp"
 
 #include <cmath>
 
 #include "base/joined.hpp"
-#include "fit/nn/init.hpp"
-#include "layers/sizes.hpp"
+#include "fit/nn/layer/init.hpp"
+#include "layer/sizes.hpp"
 
 namespace fit::nn {
 namespace {

@@ -1,7 +1,7 @@
-#include "fit/nn/dropout.hpp"
+#include "fit/nn/layers/dropout.hpp"
 
 #include "base/joined.hpp"
-#include "fit/ops.hpp"
+#include "fit/ops/ops.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {

@@ -1,10 +1,10 @@
-#include "fit/nn/feed_forward.hpp"
+#include "fit/nn/layers/feed_forward.hpp"
 
 #include "base/joined.hpp"
-#include "fit/named_values.hpp"
-#include "fit/ops.hpp"
+#include "fit/graph/named_values.hpp"
+#include "fit/ops/ops.hpp"
+#include "layer/sizes.hpp"
 #include "layers/linear_function.hpp"
-#include "layers/sizes.hpp"
 
 namespace fit::nn {
 

@@ -1,4 +1,4 @@
-#include "fit/nn/fine_tune.hpp"
+#include "fit/nn/layers/fine_tune.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -8,11 +8,11 @@
 #include <unordered_map>
 
 #include "common/pattern.hpp"
-#include "fit/graph.hpp"
-#include "fit/nn/linear.hpp"
-#include "fit/nn/parametrize.hpp"
-#include "fit/ops.hpp"
-#include "layers/parametrized.hpp"
+#include "fit/graph/graph.hpp"
+#include "fit/nn/layer/parametrize.hpp"
+#include "fit/nn/layers/linear.hpp"
+#include "fit/ops/ops.hpp"
+#include "layer/parametrized.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {

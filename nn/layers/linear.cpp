@@ -1,13 +1,13 @@
-#include "fit/nn/linear.hpp"
+#include "fit/nn/layers/linear.hpp"
 
 #include <cmath>
 
 #include "base/joined.hpp"
-#include "fit/named_values.hpp"
-#include "fit/nn/init.hpp"
-#include "fit/ops.hpp"
+#include "fit/graph/named_values.hpp"
+#include "fit/nn/layer/init.hpp"
+#include "fit/ops/ops.hpp"
+#include "layer/sizes.hpp"
 #include "layers/linear_function.hpp"
-#include "layers/sizes.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {

@@ -1,6 +1,6 @@
 #pragma once
-#include "fit/nn/linear.hpp"
-#include "ops/functions.hpp"
+#include "fit/nn/layers/linear.hpp"
+#include "ops/elementwise/functions.hpp"
 
 namespace fit::nn {
 

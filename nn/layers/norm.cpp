@@ -1,4 +1,4 @@
-#include "fit/nn/norm.hpp"
+#include "fit/nn/layers/norm.hpp"
 
 #include <algorithm>
 #include <vector>
@@ -7,10 +7,10 @@
 #include "dist/agree.hpp"
 #include "dist/all_sum.hpp"
 #include "dist/batch_ranks.hpp"
-#include "fit/activation_checkpoint.hpp"
-#include "fit/ops.hpp"
-#include "layers/sizes.hpp"
-#include "ops/precision.hpp"
+#include "fit/backward/activation_checkpoint.hpp"
+#include "fit/ops/ops.hpp"
+#include "layer/sizes.hpp"
+#include "ops/common/precision.hpp"
 
 namespace fit::nn {
 namespace {

@@ -1,4 +1,4 @@
-#include "fit/nn/position.hpp"
+#include "fit/nn/layers/position.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "attention/attend.hpp"
-#include "fit/ops.hpp"
+#include "fit/ops/ops.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {

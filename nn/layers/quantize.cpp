@@ -1,12 +1,12 @@
-#include "fit/nn/quantize.hpp"
+#include "fit/nn/layers/quantize.hpp"
 
 #include <unordered_map>
 
 #include "common/lent.hpp"
 #include "common/pattern.hpp"
-#include "fit/nn/linear.hpp"
-#include "layers/list.hpp"
-#include "layers/parametrized.hpp"
+#include "fit/nn/layers/linear.hpp"
+#include "layer/list.hpp"
+#include "layer/parametrized.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {

@@ -1,4 +1,4 @@
-#include "fit/nn/recurrent.hpp"
+#include "fit/nn/layers/recurrent.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,10 +6,10 @@
 #include <numeric>
 
 #include "base/joined.hpp"
-#include "fit/nn/init.hpp"
-#include "fit/ops.hpp"
-#include "fit/recurrent.hpp"
-#include "layers/sizes.hpp"
+#include "fit/nn/layer/init.hpp"
+#include "fit/ops/ops.hpp"
+#include "fit/ops/recurrent.hpp"
+#include "layer/sizes.hpp"
 
 namespace fit::nn {
 

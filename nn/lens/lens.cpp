@@ -1,4 +1,4 @@
-#include "fit/nn/lens.hpp"
+#include "fit/nn/lens/lens.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -6,13 +6,13 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "attention/layer_names.hpp"
 #include "common/pattern.hpp"
-#include "fit/attention.hpp"
-#include "fit/lookup.hpp"
-#include "fit/named_values.hpp"
-#include "fit/nn/attention.hpp"
-#include "fit/ops.hpp"
-#include "layers/layer_names.hpp"
+#include "fit/attention/attention.hpp"
+#include "fit/graph/named_values.hpp"
+#include "fit/nn/attention/attention.hpp"
+#include "fit/ops/ops.hpp"
+#include "fit/tensor/lookup.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {

@@ -4,10 +4,10 @@
 #include <limits>
 #include <map>
 
-#include "fit/nn/gpt.hpp"
-#include "fit/nn/lens.hpp"
-#include "fit/ops.hpp"
-#include "layers/token_scores.hpp"
+#include "attention/token_scores.hpp"
+#include "fit/nn/lens/lens.hpp"
+#include "fit/nn/models/gpt.hpp"
+#include "fit/ops/ops.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {

@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "fit/graph.hpp"
+#include "fit/graph/graph.hpp"
 #include "loss/common.hpp"
 
 namespace fit::nn {

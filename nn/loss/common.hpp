@@ -1,8 +1,8 @@
 #pragma once
 #include "base/joined.hpp"
-#include "fit/nn/loss.hpp"
-#include "fit/ops.hpp"
-#include "ops/precision.hpp"
+#include "fit/nn/loss/loss.hpp"
+#include "fit/ops/ops.hpp"
+#include "ops/common/precision.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 #include "tensor/loss_terms.hpp"

@@ -1,7 +1,7 @@
 // Losses that say of how many items they are the mean.
 #include <cmath>
 
-#include "fit/graph.hpp"
+#include "fit/graph/graph.hpp"
 #include "loss/common.hpp"
 
 namespace fit::nn {
@@ -25,7 +25,7 @@ double loss_count(const Tensor& loss) {
   const fit::detail::LossTerms* const terms = fit::detail::loss_terms(loss);
   if (!terms || terms->sum)
     check::fail("loss_count", "the loss ", terms ? "has a sum among its terms" : "does not say what it is a mean of",
-                ": the losses of fit/nn/loss.hpp with Reduction::mean do; say it of another loss by mean_over()");
+                ": the losses of fit/nn/loss/loss.hpp with Reduction::mean do; say it of another loss by mean_over()");
   return terms->counts[0];
 }
 

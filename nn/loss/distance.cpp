@@ -1,7 +1,7 @@
 #include <cmath>
 #include <limits>
 
-#include "fit/graph.hpp"
+#include "fit/graph/graph.hpp"
 #include "loss/common.hpp"
 
 namespace fit::nn {

@@ -1,12 +1,12 @@
-#include "fit/metrics.hpp"
+#include "fit/nn/metrics/metrics.hpp"
 
 #include <cmath>
 #include <limits>
 #include <numeric>
 
-#include "fit/graph.hpp"
-#include "fit/nn/loss.hpp"
-#include "fit/ops.hpp"
+#include "fit/graph/graph.hpp"
+#include "fit/nn/loss/loss.hpp"
+#include "fit/ops/ops.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 

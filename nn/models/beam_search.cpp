@@ -2,8 +2,8 @@
 #include <cmath>
 #include <limits>
 
-#include "fit/nn/generate.hpp"
-#include "fit/ops.hpp"
+#include "fit/nn/models/generate.hpp"
+#include "fit/ops/ops.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {

@@ -1,9 +1,9 @@
-#include "fit/nn/bert.hpp"
+#include "fit/nn/models/bert.hpp"
 
 #include "attention/attend.hpp"
 #include "base/joined.hpp"
-#include "fit/ops.hpp"
-#include "layers/sizes.hpp"
+#include "fit/ops/ops.hpp"
+#include "layer/sizes.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {

@@ -1,4 +1,4 @@
-#include "fit/nn/generate.hpp"
+#include "fit/nn/models/generate.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "common/rollback.hpp"
-#include "fit/batch_invariant.hpp"
-#include "fit/nn/gpt.hpp"
-#include "fit/ops.hpp"
+#include "fit/matmul/batch_invariant.hpp"
+#include "fit/nn/models/gpt.hpp"
+#include "fit/ops/ops.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {

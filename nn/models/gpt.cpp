@@ -1,17 +1,17 @@
-#include "fit/nn/gpt.hpp"
+#include "fit/nn/models/gpt.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 #include "attention/attend.hpp"
+#include "attention/project_heads.hpp"
 #include "base/joined.hpp"
-#include "fit/activation_checkpoint.hpp"
-#include "fit/named_values.hpp"
-#include "fit/nn/loss.hpp"
-#include "fit/ops.hpp"
-#include "layers/project_heads.hpp"
-#include "layers/sizes.hpp"
-#include "ops/autocast.hpp"
+#include "fit/backward/activation_checkpoint.hpp"
+#include "fit/graph/named_values.hpp"
+#include "fit/nn/loss/loss.hpp"
+#include "fit/ops/ops.hpp"
+#include "layer/sizes.hpp"
+#include "ops/common/autocast.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {

@@ -1,15 +1,15 @@
-#include "fit/nn/transformer.hpp"
+#include "fit/nn/models/transformer.hpp"
 
 #include <cmath>
 
 #include "attention/attend.hpp"
 #include "base/joined.hpp"
 #include "common/rollback.hpp"
-#include "fit/nn/generate.hpp"
-#include "fit/nn/init.hpp"
-#include "fit/nn/position.hpp"
-#include "fit/ops.hpp"
-#include "layers/sizes.hpp"
+#include "fit/nn/layer/init.hpp"
+#include "fit/nn/layers/position.hpp"
+#include "fit/nn/models/generate.hpp"
+#include "fit/ops/ops.hpp"
+#include "layer/sizes.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {

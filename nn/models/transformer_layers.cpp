@@ -1,11 +1,11 @@
 #include <algorithm>
 
 #include "attention/attend.hpp"
-#include "fit/named_values.hpp"
-#include "fit/nn/transformer.hpp"
-#include "fit/ops.hpp"
-#include "layers/project_heads.hpp"
-#include "ops/autocast.hpp"
+#include "attention/project_heads.hpp"
+#include "fit/graph/named_values.hpp"
+#include "fit/nn/models/transformer.hpp"
+#include "fit/ops/ops.hpp"
+#include "ops/common/autocast.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {

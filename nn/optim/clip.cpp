@@ -2,10 +2,10 @@
 #include <limits>
 #include <unordered_set>
 
-#include "fit/graph.hpp"
-#include "fit/ops.hpp"
-#include "fit/optim.hpp"
-#include "kernels/sum_of_squares.hpp"
+#include "fit/graph/graph.hpp"
+#include "fit/nn/optim/optim.hpp"
+#include "fit/ops/ops.hpp"
+#include "kernels/rows/sum_of_squares.hpp"
 #include "optim/fused_step.hpp"
 #include "optim/grad_norm.hpp"
 #include "optim/named.hpp"

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "fit/optim/formula.hpp"
-#include "fit/parallel.hpp"
+#include "fit/nn/optim/formula.hpp"
+#include "fit/threads/parallel.hpp"
 #include "kernels/simd/isa.hpp"
 #include "tensor/dispatch.hpp"
 

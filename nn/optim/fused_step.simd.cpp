@@ -1,6 +1,6 @@
 #include "optim/fused_step.hpp"
 
-#include "fit/optim/all.hpp"
+#include "fit/nn/optim/all.hpp"
 #include "kernels/simd/for_each_vector.hpp"
 
 namespace fit::kernels {

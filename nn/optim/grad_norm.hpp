@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "fit/tensor.hpp"
+#include "fit/tensor/tensor.hpp"
 
 namespace fit::optim {
 

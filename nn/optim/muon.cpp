@@ -3,10 +3,10 @@
 #include <unordered_set>
 
 #include "common/pattern.hpp"
-#include "fit/nn/layer.hpp"
-#include "fit/nn/linear.hpp"
-#include "fit/ops.hpp"
-#include "fit/optim.hpp"
+#include "fit/nn/layer/layer.hpp"
+#include "fit/nn/layers/linear.hpp"
+#include "fit/nn/optim/optim.hpp"
+#include "fit/ops/ops.hpp"
 #include "optim/grad_norm.hpp"
 #include "tensor/check.hpp"
 

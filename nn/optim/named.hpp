@@ -2,7 +2,7 @@
 #include <string>
 #include <unordered_set>
 
-#include "fit/optim.hpp"
+#include "fit/nn/optim/optim.hpp"
 
 namespace fit::optim {
 

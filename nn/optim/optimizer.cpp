@@ -1,4 +1,4 @@
-#include "fit/optim/optimizer.hpp"
+#include "fit/nn/optim/optimizer.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -11,7 +11,7 @@
 #include "common/load.hpp"
 #include "common/rollback.hpp"
 #include "dist/launched.hpp"
-#include "fit/ops.hpp"
+#include "fit/ops/ops.hpp"
 #include "optim/grad_norm.hpp"
 #include "optim/named.hpp"
 #include "tensor/check.hpp"

@@ -4,16 +4,16 @@
 #include <sstream>
 
 #include "common/rollback.hpp"
-#include "fit/autocast.hpp"
-#include "fit/graph.hpp"
-#include "fit/ops.hpp"
-#include "fit/optim.hpp"
+#include "fit/graph/autocast.hpp"
+#include "fit/graph/graph.hpp"
+#include "fit/nn/optim/optim.hpp"
+#include "fit/ops/ops.hpp"
 #include "optim/fused_step.hpp"
 #include "optim/grad_norm.hpp"
 #include "optim/named.hpp"
 #include "optim/ranges.hpp"
 
-// What follows from the formula of an optimiser (fit/optim/formula.hpp): checking, stepping, saving and loading.
+// What follows from the formula of an optimiser (fit/nn/optim/formula.hpp): checking, stepping, saving and loading.
 namespace fit::optim {
 namespace detail {
 

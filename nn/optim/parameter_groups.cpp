@@ -1,9 +1,9 @@
 #include <unordered_set>
 
 #include "common/pattern.hpp"
-#include "fit/nn/layer.hpp"
-#include "fit/nn/linear.hpp"
-#include "fit/optim.hpp"
+#include "fit/nn/layer/layer.hpp"
+#include "fit/nn/layers/linear.hpp"
+#include "fit/nn/optim/optim.hpp"
 
 namespace fit::optim {
 

@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "common/load.hpp"
-#include "fit/schedule.hpp"
+#include "fit/nn/optim/schedule.hpp"
 #include "optim/ranges.hpp"
 #include "optim/rates.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "fit/optim/optimizer.hpp"
+#include "fit/nn/optim/optimizer.hpp"
 
 namespace fit::optim {
 

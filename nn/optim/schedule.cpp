@@ -1,11 +1,11 @@
-#include "fit/schedule.hpp"
+#include "fit/nn/optim/schedule.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
 
 #include "common/load.hpp"
-#include "fit/ops.hpp"
+#include "fit/ops/ops.hpp"
 #include "optim/rates.hpp"
 #include "tensor/check.hpp"
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "fit/schedule.hpp"
+#include "fit/nn/optim/schedule.hpp"
 #include "optim/ranges.hpp"
 
 // The schedules with one formula. Like PyTorch's, most compute a rate from the previous one, so a rate that was set by

@@ -2,10 +2,10 @@
 #include <cstring>
 
 #include "common/lent.hpp"
-#include "fit/dist.hpp"
-#include "fit/graph.hpp"
-#include "fit/ops.hpp"
-#include "fit/optim.hpp"
+#include "fit/graph/graph.hpp"
+#include "fit/nn/dist/dist.hpp"
+#include "fit/nn/optim/optim.hpp"
+#include "fit/ops/ops.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::optim {

@@ -1,9 +1,9 @@
-#include "fit/step_in_backward.hpp"
+#include "fit/nn/optim/step_in_backward.hpp"
 
 #include <mutex>
 #include <unordered_set>
 
-#include "fit/dist.hpp"
+#include "fit/nn/dist/dist.hpp"
 #include "optim/named.hpp"
 #include "tensor/check.hpp"
 

@@ -6,10 +6,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "plot/encode.hpp"
-#include "plot/masked_pairs.hpp"
+#include "plot/figures/encode.hpp"
+#include "plot/figures/masked_pairs.hpp"
+#include "plot/figures/text.hpp"
 #include "plot/page/assets.hpp"
-#include "plot/text.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::plot {

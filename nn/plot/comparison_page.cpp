@@ -4,8 +4,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "plot/figures/text.hpp"
 #include "plot/page/assets.hpp"
-#include "plot/text.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::plot {

@@ -8,9 +8,9 @@
 
 #include "attention/attend.hpp"
 #include "attention/plan.hpp"
-#include "fit/ops.hpp"
-#include "plot/masked_pairs.hpp"
-#include "plot/text.hpp"
+#include "fit/ops/ops.hpp"
+#include "plot/figures/masked_pairs.hpp"
+#include "plot/figures/text.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {

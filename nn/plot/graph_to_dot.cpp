@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "graph/node.hpp"
-#include "layers/list.hpp"
-#include "plot/text.hpp"
+#include "layer/list.hpp"
+#include "plot/figures/text.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {

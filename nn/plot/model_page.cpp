@@ -8,17 +8,17 @@
 #include <sstream>
 
 #include "common/class_name.hpp"
-#include "data/unicode.hpp"
-#include "fit/autocast.hpp"
-#include "fit/nn/init.hpp"
-#include "fit/nn/position.hpp"
-#include "fit/ops.hpp"
-#include "fit/tokenizers.hpp"
+#include "fit/graph/autocast.hpp"
+#include "fit/nn/layer/init.hpp"
+#include "fit/nn/layers/position.hpp"
+#include "fit/nn/tokenizers/tokenizers.hpp"
+#include "fit/ops/ops.hpp"
 #include "io/half.hpp"
-#include "plot/encode.hpp"
+#include "plot/figures/encode.hpp"
+#include "plot/figures/text.hpp"
 #include "plot/page/assets.hpp"
-#include "plot/text.hpp"
 #include "tensor/check.hpp"
+#include "tokenizers/unicode.hpp"
 
 namespace fit::plot {
 namespace {

@@ -2,7 +2,7 @@
 #include <optional>
 #include <utility>
 
-#include "fit/trainer.hpp"
+#include "fit/nn/training/trainer.hpp"
 #include "fit/training_page.hpp"
 
 namespace fit::plot {

@@ -13,11 +13,11 @@
 
 #include "common/clock.hpp"
 #include "fit/attention_page.hpp"
-#include "fit/error.hpp"
-#include "fit/graph.hpp"
-#include "fit/interrupt.hpp"
+#include "fit/base/error.hpp"
+#include "fit/graph/graph.hpp"
+#include "fit/nn/training/interrupt.hpp"
+#include "plot/figures/text.hpp"
 #include "plot/page/assets.hpp"
-#include "plot/text.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::plot {

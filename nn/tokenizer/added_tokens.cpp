@@ -1,7 +1,7 @@
 #include "tokenizer/added_tokens.hpp"
 
 #include "common/utf8.hpp"
-#include "data/unicode.hpp"
+#include "tokenizers/unicode.hpp"
 
 namespace fit::text {
 namespace {

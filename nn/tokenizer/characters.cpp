@@ -5,7 +5,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "data/unicode.hpp"
+#include "tokenizers/unicode.hpp"
 
 namespace fit::text {
 namespace {

@@ -151,7 +151,7 @@ tables = {
     "numeric": ranges(set(points) - {p for p in points if len(P.Digits(individual_digits=True).pre_tokenize_str("a" + chr(p) + "a")) == 1}),
     "word": ranges(word_set()),
 }
-for name in "M P S Lu Ll Lt Lm Nd".split():  # the others are in nn/data/unicode.hpp, or follow
+for name in "M P S Lu Ll Lt Lm Nd".split():  # the others are in nn/tokenizers/unicode.hpp, or follow
     tables["category_" + name] = ranges(category(name))
 tables["regex_word"] = ranges(split_set(P.Split(Regex(r"\w"), "removed")))
 

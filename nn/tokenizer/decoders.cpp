@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "common/utf8.hpp"
-#include "data/unicode.hpp"
 #include "tokenizer/parts.hpp"
+#include "tokenizers/unicode.hpp"
 
 namespace fit::text {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/utf8.hpp"
-#include "data/unicode.hpp"
+#include "tokenizers/unicode.hpp"
 
 namespace fit::text {
 namespace {

@@ -1,6 +1,6 @@
-#include "data/unicode.hpp"
 #include "tokenizer/parts.hpp"
 #include "tokenizer/regex.hpp"
+#include "tokenizers/unicode.hpp"
 
 namespace fit::text {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "common/utf8.hpp"
-#include "data/unicode.hpp"
 #include "tensor/check.hpp"
+#include "tokenizers/unicode.hpp"
 
 namespace fit::text {
 namespace {

@@ -4,11 +4,11 @@
 #include <deque>
 
 #include "common/utf8.hpp"
-#include "data/tokens.hpp"
-#include "data/unicode.hpp"
-#include "fit/ops.hpp"
+#include "fit/ops/ops.hpp"
 #include "io/atomic_file.hpp"
 #include "tokenizer/added_tokens.hpp"
+#include "tokenizers/tokens.hpp"
+#include "tokenizers/unicode.hpp"
 
 namespace fit::text {
 namespace {

@@ -1,11 +1,11 @@
 #include <set>
 
 #include "data/learn_pairs.hpp"
-#include "data/unicode.hpp"
 #include "fit/tokenizer.hpp"
 #include "tensor/check.hpp"
 #include "tokenizer/parts.hpp"
 #include "tokenizer/regex.hpp"
+#include "tokenizers/unicode.hpp"
 
 namespace fit::text {
 

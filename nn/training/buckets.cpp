@@ -5,8 +5,8 @@
 
 #include "common/clock.hpp"
 #include "dist/agree.hpp"
-#include "fit/graph.hpp"
-#include "fit/parallel.hpp"
+#include "fit/graph/graph.hpp"
+#include "fit/threads/parallel.hpp"
 #include "kernels/elementwise.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"

@@ -2,7 +2,7 @@
 #include <memory>
 #include <vector>
 
-#include "fit/data_parallel.hpp"
+#include "fit/nn/training/data_parallel.hpp"
 
 namespace fit::dist {
 

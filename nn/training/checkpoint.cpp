@@ -1,4 +1,4 @@
-#include "fit/checkpoint.hpp"
+#include "fit/nn/training/checkpoint.hpp"
 
 #include <zlib.h>
 
@@ -11,10 +11,10 @@
 
 #include "common/lent.hpp"
 #include "common/load.hpp"
-#include "fit/dist.hpp"
-#include "fit/graph.hpp"
-#include "fit/lookup.hpp"
-#include "fit/safetensors.hpp"
+#include "fit/graph/graph.hpp"
+#include "fit/io/safetensors.hpp"
+#include "fit/nn/dist/dist.hpp"
+#include "fit/tensor/lookup.hpp"
 #include "io/stored.hpp"
 #include "tensor/check.hpp"
 

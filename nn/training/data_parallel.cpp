@@ -1,14 +1,14 @@
-#include "fit/data_parallel.hpp"
+#include "fit/nn/training/data_parallel.hpp"
 
 #include <unordered_set>
 #include <utility>
 
 #include "dist/agree.hpp"
 #include "dist/batch_ranks.hpp"
-#include "fit/graph.hpp"
-#include "fit/nn/loss.hpp"
-#include "fit/ops.hpp"
-#include "ops/batch_rows.hpp"
+#include "fit/graph/graph.hpp"
+#include "fit/nn/loss/loss.hpp"
+#include "fit/ops/ops.hpp"
+#include "ops/linalg/batch_rows.hpp"
 #include "tensor/check.hpp"
 #include "training/buckets.hpp"
 #include "training/loss_parts.hpp"

@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "common/load.hpp"
-#include "fit/trainer.hpp"
+#include "fit/nn/training/trainer.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {

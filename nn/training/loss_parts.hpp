@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "fit/dist.hpp"
+#include "fit/nn/dist/dist.hpp"
 #include "tensor/loss_terms.hpp"
 
 namespace fit {

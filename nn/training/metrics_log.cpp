@@ -4,7 +4,7 @@
 #include <fstream>
 #include <iostream>
 
-#include "fit/trainer.hpp"
+#include "fit/nn/training/trainer.hpp"
 #include "io/atomic_file.hpp"
 #include "io/json.hpp"
 #include "io/size_signal.hpp"

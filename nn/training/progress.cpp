@@ -7,7 +7,7 @@
 #include <iostream>
 
 #include "common/clock.hpp"
-#include "fit/trainer.hpp"
+#include "fit/nn/training/trainer.hpp"
 
 namespace fit {
 namespace {

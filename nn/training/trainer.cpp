@@ -1,4 +1,4 @@
-#include "fit/trainer.hpp"
+#include "fit/nn/training/trainer.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -8,10 +8,10 @@
 
 #include "common/clock.hpp"
 #include "dist/agree.hpp"
-#include "fit/autocast.hpp"
-#include "fit/graph.hpp"
-#include "fit/nn/loss.hpp"
-#include "layers/buffers.hpp"
+#include "fit/graph/autocast.hpp"
+#include "fit/graph/graph.hpp"
+#include "fit/nn/loss/loss.hpp"
+#include "layer/buffers.hpp"
 #include "optim/grad_norm.hpp"
 #include "optim/named.hpp"
 #include "tensor/check.hpp"

@@ -3,13 +3,13 @@
 
 #include "common/clock.hpp"
 #include "dist/agree.hpp"
-#include "fit/dist.hpp"
-#include "fit/graph.hpp"
-#include "fit/ops.hpp"
-#include "fit/trainer.hpp"
+#include "fit/graph/graph.hpp"
+#include "fit/nn/dist/dist.hpp"
+#include "fit/nn/training/trainer.hpp"
+#include "fit/ops/ops.hpp"
 #include "io/atomic_file.hpp"
 #include "io/folder_lock.hpp"
-#include "layers/buffers.hpp"
+#include "layer/buffers.hpp"
 #include "optim/grad_norm.hpp"
 #include "optim/named.hpp"
 

@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "dist/agree.hpp"
-#include "fit/trainer.hpp"
+#include "fit/nn/training/trainer.hpp"
 #include "tensor/check.hpp"
 #include "training/loss_parts.hpp"
 

@@ -1,4 +1,4 @@
-#include "fit/training_listener.hpp"
+#include "fit/nn/training/training_listener.hpp"
 
 namespace fit {
 

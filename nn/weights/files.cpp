@@ -1,7 +1,7 @@
 #include "common/load.hpp"
-#include "fit/npz.hpp"
-#include "fit/safetensors.hpp"
-#include "layers/parametrized.hpp"
+#include "fit/io/npz.hpp"
+#include "fit/io/safetensors.hpp"
+#include "layer/parametrized.hpp"
 #include "tensor/check.hpp"
 #include "weights/steps.hpp"
 

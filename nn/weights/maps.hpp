@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
-#include "fit/nn/gpt.hpp"
-#include "fit/nn/weights.hpp"
+#include "fit/nn/models/gpt.hpp"
+#include "fit/nn/weights/weights.hpp"
 
 // Maps of names that several functions and families share. They check no options.
 namespace fit::nn {

@@ -1,10 +1,10 @@
 #include <algorithm>
 
-#include "fit/nn/attention.hpp"
-#include "fit/nn/bert.hpp"
-#include "fit/nn/gpt.hpp"
-#include "fit/nn/transformer.hpp"
-#include "fit/nn/weights.hpp"
+#include "fit/nn/attention/attention.hpp"
+#include "fit/nn/models/bert.hpp"
+#include "fit/nn/models/gpt.hpp"
+#include "fit/nn/models/transformer.hpp"
+#include "fit/nn/weights/weights.hpp"
 #include "tensor/check.hpp"
 #include "weights/maps.hpp"
 

@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "common/pattern.hpp"
-#include "fit/ops.hpp"
+#include "fit/ops/ops.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {

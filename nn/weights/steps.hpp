@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "fit/nn/weights.hpp"
+#include "fit/nn/weights/weights.hpp"
 #include "io/stored.hpp"
 
 namespace fit::nn {

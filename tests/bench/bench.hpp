@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "fit/tensor.hpp"
+#include "fit/tensor/tensor.hpp"
 
 // What a workload is. The names are those of the peers' benchmark.
 namespace fit::bench {

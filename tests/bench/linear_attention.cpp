@@ -1,8 +1,8 @@
 // Linear attention in growing lengths, and the gated delta rule.
-#include "fit/linear_attention.hpp"
+#include "fit/attention/linear_attention.hpp"
 
 #include "bench.hpp"
-#include "fit/ops.hpp"
+#include "fit/ops/ops.hpp"
 #include "linear_attention/kernel/reference.hpp"
 
 namespace fit::bench {

@@ -20,8 +20,8 @@
 #include <nlohmann/json.hpp>
 
 #include "bench.hpp"
-#include "fit/ops.hpp"
-#include "fit/parallel.hpp"
+#include "fit/ops/ops.hpp"
+#include "fit/threads/parallel.hpp"
 #include "kernels/elementwise.hpp"
 #include "matmul/gemm_bf16.hpp"
 

@@ -1,13 +1,13 @@
 // Operations: chains of tiny ones, attention, rows, linear.
-#include "fit/ops.hpp"
+#include "fit/ops/ops.hpp"
 
 #include <cmath>
 #include <memory>
 
 #include "attention/attend.hpp"
 #include "bench.hpp"
-#include "fit/attention.hpp"
-#include "fit/nn/norm.hpp"
+#include "fit/attention/attention.hpp"
+#include "fit/nn/layers/norm.hpp"
 
 namespace fit::bench {
 namespace {

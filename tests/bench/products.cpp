@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "bench.hpp"
-#include "fit/ops.hpp"
+#include "fit/ops/ops.hpp"
 #include "matmul/gemm_bf16.hpp"
 
 namespace fit::bench {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "fit/nn/linear.hpp"
+#include "fit/nn/layers/linear.hpp"
 #include "support/example.hpp"
 
 int main(int argc, char** argv) {

@@ -30,7 +30,7 @@ read_files=$(printf '#include <fit/fit.hpp>\n' | "$compiler" "${flags[@]}" -M - 
 heavy=$(grep -E '/(xtensor|xtensor-blas|xsimd|nlohmann|CLI)/|/(cblas|omp|mpi)\.h$|/(algorithm|atomic|chrono|filesystem|fstream|functional|future|iostream|mutex|random|regex|sstream|thread|unordered_map)$' <<<"$read_files" || true)
 [ -z "$heavy" ] || { printf 'fit/fit.hpp must not include\n%s\n' "$heavy"; exit 1; }
 
-# It is all of fit but <fit/xtensor.hpp>.
+# It is all of fit but <fit/tensor/xtensor.hpp>.
 for dir; do
   while read -r header; do
     grep -qF "/$header" <<<"$read_files" || { echo "fit/fit.hpp does not include $header"; exit 1; }

@@ -1,8 +1,8 @@
 // Steps of a training that trains nothing, or alone beside others: what the library says on stderr.
-#include "fit/nn/linear.hpp"
-#include "fit/ops.hpp"
-#include "fit/optim.hpp"
-#include "fit/schedule.hpp"
+#include "fit/nn/layers/linear.hpp"
+#include "fit/nn/optim/optim.hpp"
+#include "fit/nn/optim/schedule.hpp"
+#include "fit/ops/ops.hpp"
 
 using namespace fit;
 

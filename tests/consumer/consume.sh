@@ -107,7 +107,7 @@ case $way in
     cmake --install "$stage/fit" --prefix "$stage/prefix" >/dev/null
     way=installed
     CXXFLAGS="${CXXFLAGS:-} -fvisibility=hidden -fvisibility-inlines-hidden" build_with_prefix "$stage/prefix"
-    readelf -d "$stage/build/consumer" | grep -F "libfit.so.$(sed -n 's/.*VERSION_STRING "\(.*\)\..*"/\1/p' "$top/core/include/fit/version.hpp")]"
+    readelf -d "$stage/build/consumer" | grep -F "libfit.so.$(sed -n 's/.*VERSION_STRING "\(.*\)\..*"/\1/p' "$top/core/include/fit/base/version.hpp")]"
     ;;
   installed)
     cmake --install "$2" --prefix "$stage/prefix" >/dev/null
@@ -118,11 +118,11 @@ case $way in
     command -v dpkg-deb >/dev/null || { echo "dpkg-deb is missing: skipped"; exit 77; }
     (cd "$2" && cpack -G DEB -B "$stage" >/dev/null)
     package=$(echo "$stage"/*.deb)
-    version=$(sed -n 's/.*VERSION_STRING "\(.*\)"/\1/p' "$top/core/include/fit/version.hpp")
+    version=$(sed -n 's/.*VERSION_STRING "\(.*\)"/\1/p' "$top/core/include/fit/base/version.hpp")
     for field in "Package: libfit-dev" "Version: $version"; do
       dpkg-deb -f "$package" | grep -qxF "$field" || { echo "$package has not '$field'"; exit 1; }
     done
-    # What a program needs that is linked with it, and what <fit/xtensor.hpp> includes.
+    # What a program needs that is linked with it, and what <fit/tensor/xtensor.hpp> includes.
     depends=$(dpkg-deb -f "$package" Depends)
     for need in libopenblas-dev zlib1g-dev libxtensor-dev; do
       grep -qw -- "$need" <<<"$depends" || { echo "it does not depend on $need: $depends"; exit 1; }

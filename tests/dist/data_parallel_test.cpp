@@ -1,4 +1,4 @@
-#include "fit/data_parallel.hpp"
+#include "fit/nn/training/data_parallel.hpp"
 
 #include <optional>
 

@@ -3,8 +3,8 @@
 #include <sstream>
 
 #include "dist/training.hpp"
-#include "fit/nn/norm.hpp"
-#include "nn/layer_table.hpp"
+#include "fit/nn/layers/norm.hpp"
+#include "nn/layers/layer_table.hpp"
 
 // Every layer on several ranks computes what it computes in one process.
 namespace fit::test {

@@ -1,7 +1,7 @@
 #include <optional>
 
 #include "dist/training.hpp"
-#include "fit/hooks.hpp"
+#include "fit/graph/hooks.hpp"
 #include "support/loss_functions.hpp"
 #include "support/padded_sequences.hpp"
 

@@ -1,5 +1,5 @@
 #include "dist/training.hpp"
-#include "fit/data_parallel.hpp"
+#include "fit/nn/training/data_parallel.hpp"
 #include "support/optimizer_groups.hpp"
 
 // Optimisers whose averages are divided among the ranks.

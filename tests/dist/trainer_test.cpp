@@ -1,4 +1,4 @@
-#include "fit/trainer.hpp"
+#include "fit/nn/training/trainer.hpp"
 
 #include <filesystem>
 #include <fstream>

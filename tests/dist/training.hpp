@@ -2,8 +2,8 @@
 #include <memory>
 #include <vector>
 
-#include "fit/data_parallel.hpp"
 #include "fit/nn.hpp"
+#include "fit/nn/training/data_parallel.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 

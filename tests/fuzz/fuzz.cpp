@@ -4,8 +4,8 @@
 #include <cstring>
 #include <string>
 
-#include "fit/error.hpp"
-#include "fit/parallel.hpp"
+#include "fit/base/error.hpp"
+#include "fit/threads/parallel.hpp"
 #include "fuzz/targets.hpp"
 
 // For libFuzzer: tests/fuzz/run builds and starts it. FIT_FUZZ_TARGET names the reader.

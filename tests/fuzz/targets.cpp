@@ -8,16 +8,16 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "fit/base/memory.hpp"
 #include "fit/chat_template.hpp"
-#include "fit/checkpoint.hpp"
-#include "fit/memory.hpp"
-#include "fit/npy.hpp"
-#include "fit/npz.hpp"
-#include "fit/readers.hpp"
-#include "fit/safetensors.hpp"
-#include "fit/text.hpp"
+#include "fit/io/npy.hpp"
+#include "fit/io/npz.hpp"
+#include "fit/io/safetensors.hpp"
+#include "fit/nn/data/readers.hpp"
+#include "fit/nn/tokenizers/text.hpp"
+#include "fit/nn/tokenizers/tokenizers.hpp"
+#include "fit/nn/training/checkpoint.hpp"
 #include "fit/tokenizer.hpp"
-#include "fit/tokenizers.hpp"
 #include "hub/family.hpp"
 
 namespace fit::test {

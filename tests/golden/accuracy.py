@@ -6,7 +6,7 @@ then rounded to float64, at special and random float32 numbers.
 
 accuracy.npy is [rows, points], float64; line i of accuracy.txt names row i: `function quantity`, where the quantity is
 x, y (the second argument, if there is one), value, or the derivative by x or y: dx, dy.
-tests/core/accuracy_test.cpp measures how far the library is from these numbers.
+tests/core/table/accuracy_test.cpp measures how far the library is from these numbers.
 """
 
 import pathlib

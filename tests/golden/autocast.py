@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints how far gradients under PyTorch's autocast are from float64's, for tests/nn/autocast_gradients_test.cpp: of random
+"""Prints how far gradients under PyTorch's autocast are from float64's, for tests/nn/training/autocast_gradients_test.cpp: of random
 transformers, the norm of the error of each parameter's gradient relative to the norm of the gradient.
 
     pip install torch==2.13.0 numpy && python3 tests/golden/autocast.py [CASES]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes tokens/: 1000 strings that are hard to cut, two small vocabularies, and the ids that Hugging Face's tokenizers
-give; for the tests of fit/tokenizers.hpp.
+give; for the tests of fit/nn/tokenizers/tokenizers.hpp.
 
     pip install tokenizers==0.23.3 numpy && python3 tests/golden/tokens.py VOCAB.TXT
 

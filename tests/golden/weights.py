@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes weights.safetensors: small models of PyTorch, transformers and nanoGPT, for the tests of fit/nn/weights.hpp.
+"""Writes weights.safetensors: small models of PyTorch, transformers and nanoGPT, for the tests of fit/nn/weights/weights.hpp.
 
     pip install torch==2.13.0 transformers==5.23.0 safetensors && python3 tests/golden/weights.py
 

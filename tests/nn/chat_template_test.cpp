@@ -1,8 +1,8 @@
 // Chat templates beside transformers' Jinja (tests/golden/chat.py).
 #include "fit/chat_template.hpp"
 
-#include "fit/lookup.hpp"
-#include "fit/npz.hpp"
+#include "fit/io/npz.hpp"
+#include "fit/tensor/lookup.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 

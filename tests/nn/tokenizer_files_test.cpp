@@ -3,9 +3,9 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "fit/lookup.hpp"
-#include "fit/npz.hpp"
-#include "fit/ops.hpp"
+#include "fit/io/npz.hpp"
+#include "fit/ops/ops.hpp"
+#include "fit/tensor/lookup.hpp"
 #include "fit/tokenizer.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"

@@ -10,10 +10,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "fit/attention.hpp"
-#include "fit/nn/gpt.hpp"
-#include "fit/nn/lens.hpp"
-#include "fit/ops.hpp"
+#include "fit/attention/attention.hpp"
+#include "fit/nn/lens/lens.hpp"
+#include "fit/nn/models/gpt.hpp"
+#include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
 
 namespace fit::test::attention_page_test {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "fit/error.hpp"
-#include "fit/ops.hpp"
+#include "fit/base/error.hpp"
+#include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
 
 namespace fit::test::comparison_page_test {

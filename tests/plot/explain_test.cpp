@@ -1,6 +1,6 @@
 #include "fit/explain.hpp"
 
-#include "fit/ops.hpp"
+#include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
 #include "support/refusals.hpp"
 

@@ -4,10 +4,10 @@
 #include <filesystem>
 
 #include "fit/attention_page.hpp"
-#include "fit/ops.hpp"
+#include "fit/ops/ops.hpp"
 #include "fit/plot.hpp"
-#include "fit/random.hpp"
-#include "plot/text.hpp"
+#include "fit/tensor/random.hpp"
+#include "plot/figures/text.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/text.hpp"

@@ -2,12 +2,12 @@
 
 #include <set>
 
-#include "fit/graph.hpp"
-#include "fit/nn/activation.hpp"
-#include "fit/nn/containers.hpp"
-#include "fit/nn/gpt.hpp"
-#include "fit/nn/linear.hpp"
-#include "fit/ops.hpp"
+#include "fit/graph/graph.hpp"
+#include "fit/nn/layers/activation.hpp"
+#include "fit/nn/layers/containers.hpp"
+#include "fit/nn/layers/linear.hpp"
+#include "fit/nn/models/gpt.hpp"
+#include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
 #include "support/text.hpp"
 

@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "fit/ops.hpp"
+#include "fit/ops/ops.hpp"
 #include "plot/lesson/page.hpp"
 #include "plot/lesson/prose.hpp"
 #include "plot/lesson/source.hpp"

@@ -119,9 +119,9 @@ AttentionRecording recorded(const Training& t) {
 
 const std::vector<Measure>& measures() {
   static const std::vector<Measure> all = {
-      {"tensor.hpp", "printing",
+      {"tensor/tensor.hpp", "printing",
        [](Training& t) { print(t.net.in.weight), print(t.variable), print(t.net.in.weight.grad()); }},
-      {"tensor.hpp", "reading",
+      {"tensor/tensor.hpp", "reading",
        [](Training& t) {
          const Tensor& w = t.net.in.weight;
          w.to_vector<float>();
@@ -131,14 +131,14 @@ const std::vector<Measure>& measures() {
          CHECK(w.raw() != nullptr);
          CHECK((w.is_leaf() && w.has_grad() && w.version() > 0));
        }},
-      {"ops.hpp", "comparisons and statistics",
+      {"ops/ops.hpp", "comparisons and statistics",
        [](Training& t) {
          const Tensor& w = t.net.in.weight;
          CHECK((equal(w, w) && allclose(w, w)));
          max(w), argmax(w), mean(w), norm(w), any(isnan(w)), sort(w), quantile(w, 0.5), histogram(w, 5);
        }},
-      {"graph.hpp", "grad", [](Training& t) { grad(t.gpt.loss(t.ids, t.next), t.gpt.wte.weight); }},
-      {"functional.hpp", "jacobian, hessian, vjp, jvp and hvp",
+      {"graph/graph.hpp", "grad", [](Training& t) { grad(t.gpt.loss(t.ids, t.next), t.gpt.wte.weight); }},
+      {"backward/functional.hpp", "jacobian, hessian, vjp, jvp and hvp",
        [](Training& t) {
          const auto f = [](const Tensor& x) { return sum(exp(x) * x); };
          jacobian(f, t.variable), hessian(f, t.variable), hvp(f, t.variable, ones({3, 3}, float64));
@@ -146,42 +146,42 @@ const std::vector<Measure>& measures() {
          vjp(g, t.variable, ones({3, 3}, float64)), jvp(g, t.variable, ones({3, 3}, float64));
        }},
       // A leaf is moved and restored, as documented; what is none is copied.
-      {"gradcheck.hpp", "check_gradients",
+      {"backward/gradcheck.hpp", "check_gradients",
        [](Training& t) {
          print(check_gradients([](const auto& in) { return tanh(in[0]); }, {t.variable.detach()}));
          const auto o = GradCheckOptions().order(2);
          CHECK(check_gradients([](const auto& in) { return sum(in[0] * in[0]); }, {t.variable.detach()}, o).ok);
        }},
-      {"memory.hpp", "memory_stats", [](Training&) { CHECK(memory_stats().live_blocks > 0); }},
-      {"lookup.hpp", "at, under, contains",
+      {"base/memory.hpp", "memory_stats", [](Training&) { CHECK(memory_stats().live_blocks > 0); }},
+      {"tensor/lookup.hpp", "at, under, contains",
        [](Training& t) {
          const StateDict state = t.net.state_dict();
          at(state, "in.weight"), under(state, "in."), contains(state, "x");
        }},
-      {"npy.hpp", "save_npy", [](Training& t) { save_npy(t.folder.file("x.npy"), t.net.in.weight); }},
-      {"npz.hpp", "save_npz", [](Training& t) { save_npz(t.folder.file("x.npz"), t.parameters()); }},
-      {"safetensors.hpp", "save_safetensors",
+      {"io/npy.hpp", "save_npy", [](Training& t) { save_npy(t.folder.file("x.npy"), t.net.in.weight); }},
+      {"io/npz.hpp", "save_npz", [](Training& t) { save_npz(t.folder.file("x.npz"), t.parameters()); }},
+      {"io/safetensors.hpp", "save_safetensors",
        [](Training& t) { save_safetensors(t.folder.file("x"), t.gpt.state_dict()); }},
       {"explain.hpp", "explain",
        [](Training& t) {
          explain(AttentionOptions().causal().mask(t.weights[0] > 0.1), 4, 4), explain(t.weights[0] > 0.1);
          explain_padding(t.ids);
        }},
-      {"nn/layer.hpp", "names, state, text and clones",
+      {"nn/layer/layer.hpp", "names, state, text and clones",
        [](Training& t) {
          t.net.state_dict(), t.net.named_parameters(), t.net.parameters(), t.net.named_buffers(), t.net.named_layers();
          t.net.children(), t.net.num_parameters(), t.net.num_trainable_parameters();
          print(t.net), print(t.gpt);
          t.net.clone(), t.gpt.clone();
        }},
-      {"nn/forward_hooks.hpp", "a hook that looks",
+      {"nn/layer/forward_hooks.hpp", "a hook that looks",
        [](Training& t) {
          int seen = 0;
          const auto hook = nn::register_forward_hook(*t.gpt.ln_f, [&](const nn::Layer&, const Tensor&) { ++seen; });
          t.gpt(t.ids);
          CHECK(seen == 1);
        }},
-      {"nn/lens.hpp", "runs and questions",
+      {"nn/lens/lens.hpp", "runs and questions",
        [](Training& t) {
          const nn::Lens lens(t.gpt);
          const nn::LensRun run = lens.run(t.ids);
@@ -192,17 +192,18 @@ const std::vector<Measure>& measures() {
          nn::integrated_gradients(lens, "h.0.resid_pre", measure, {}, 3);
          lens.with("h.0.resid_pre", nn::zero()).run(t.ids);
        }},
-      {"nn/attention_recorder.hpp", "AttentionRecorder", [](Training& t) { CHECK(recorded(t).records().size() == 2); }},
-      {"nn/weights.hpp", "save_weights and maps",
+      {"nn/attention/attention_recorder.hpp", "AttentionRecorder",
+       [](Training& t) { CHECK(recorded(t).records().size() == 2); }},
+      {"nn/weights/weights.hpp", "save_weights and maps",
        [](Training& t) {
          nn::save_weights(t.folder.file("w.safetensors"), t.gpt), nn::save_weights(t.folder.file("w.npz"), t.gpt);
          nn::to_theirs(t.gpt.state_dict(), nn::gpt2_names(t.gpt));
        }},
-      {"nn/loss.hpp", "losses",
+      {"nn/loss/loss.hpp", "losses",
        [](Training& t) {
          nn::cross_entropy(t.logits, t.target), nn::mse_loss(t.logits, t.logits), nn::l1_loss(t.logits, t.logits);
        }},
-      {"nn/generate.hpp", "greedy generation and sample_token",
+      {"nn/models/generate.hpp", "greedy generation and sample_token",
        [](Training& t) {
          // Its streams come from a generator of its own.
          Generator own(3);
@@ -210,13 +211,13 @@ const std::vector<Measure>& measures() {
          nn::generate(t.gpt, {{1, 2, 3}}, o);
          nn::sample_token(t.logits[0], {0, 1}, nn::SamplingOptions().repetition_penalty(2).top_p(0.5), 0.5);
        }},
-      {"attention_recording.hpp", "head_measures and recordings",
+      {"nn/attention/attention_recording.hpp", "head_measures and recordings",
        [](Training& t) {
          AttentionRecording recording;
          recording.add("layer", t.weights, AttentionRecordOptions().mask(t.weights > 0.1));
          head_measures(recording.records()[0]);
        }},
-      {"metrics.hpp", "accuracy, perplexity, ConfusionMatrix",
+      {"nn/metrics/metrics.hpp", "accuracy, perplexity, ConfusionMatrix",
        [](Training& t) {
          metrics::accuracy(t.logits, t.target), metrics::top_k_accuracy(t.logits, t.target, 2);
          metrics::perplexity(t.logits, t.target);
@@ -224,24 +225,24 @@ const std::vector<Measure>& measures() {
          matrix.add(t.logits, t.target);
          plot::confusion(matrix).svg();
        }},
-      {"summary.hpp", "summary",
+      {"nn/inspect/summary.hpp", "summary",
        [](Training& t) {
          print(nn::summary(t.net, t.x)), print(nn::summary(t.gpt, t.ids));
          nn::summary(t.net, [&] { return t.net_loss(); });
        }},
-      {"diagnose.hpp", "diagnose",
+      {"nn/inspect/diagnose.hpp", "diagnose",
        [](Training& t) {
          print(nn::diagnose(t.net, [&] { return t.net_loss(); }));
          print(nn::diagnose(
              t.gpt, [&] { return t.gpt.loss(t.ids, t.next); }, nn::DiagnoseOptions().trained(t.optimizer.trained())));
        }},
-      {"anomaly.hpp", "DetectAnomaly",
+      {"nn/inspect/anomaly.hpp", "DetectAnomaly",
        [](Training& t) {
          const DetectAnomaly detect;
          t.gpt(t.ids);
        }},
       {"graph_to_dot.hpp", "graph_to_dot", [](Training& t) { graph_to_dot(t.gpt.loss(t.ids, t.next), t.gpt); }},
-      {"checkpoint.hpp", "Checkpoint::save and state_dict",
+      {"nn/training/checkpoint.hpp", "Checkpoint::save and state_dict",
        [](Training& t) {
          Checkpoint checkpoint;
          checkpoint.add("net", t.net).add("gpt", t.gpt).add("optimizer", t.optimizer).add("average", t.average);
@@ -250,12 +251,12 @@ const std::vector<Measure>& measures() {
          checkpoint.save(t.folder.file("checkpoint"));
          checkpoint_info(t.folder.file("checkpoint"));
        }},
-      {"optim.hpp", "what an optimiser and averages say",
+      {"nn/optim/optim.hpp", "what an optimiser and averages say",
        [](Training& t) {
          t.optimizer.state_dict(), t.optimizer.trained(), t.optimizer.nonfinite_gradient(), t.optimizer.lr();
          t.average.state_dict(), optim::decay_groups(t.gpt, optim::AdamWOptions());
        }},
-      {"schedule.hpp", "state_dict", [](Training& t) { t.schedule.state_dict(); }},
+      {"nn/optim/schedule.hpp", "state_dict", [](Training& t) { t.schedule.state_dict(); }},
       {"plot.hpp", "figures of tensors",
        [](Training& t) {
          const Tensor w = t.net.in.weight;
@@ -346,73 +347,73 @@ TEST_CASE("the facts of a training show each change", "[measuring]") {
 
 TEST_CASE("every public header that measures has a row", "[measuring]") {
   // These train, compute, read or hold values, or make what is measured.
-  std::set<std::string> have = {"activation_checkpoint.hpp",
-                                "attention.hpp",
-                                "autocast.hpp",
-                                "batch_invariant.hpp",
-                                "bfloat16.hpp",
-                                "blas.hpp",
+  std::set<std::string> have = {"backward/activation_checkpoint.hpp",
+                                "attention/attention.hpp",
+                                "graph/autocast.hpp",
+                                "matmul/batch_invariant.hpp",
+                                "base/bfloat16.hpp",
+                                "matmul/blas.hpp",
                                 "core.hpp",
-                                "error.hpp",
-                                "hooks.hpp",
-                                "index.hpp",
-                                "int8.hpp",
-                                "linear_attention.hpp",
-                                "named_values.hpp",
-                                "observer.hpp",
-                                "option.hpp",
-                                "parallel.hpp",
-                                "random.hpp",
-                                "recurrent.hpp",
-                                "score.hpp",
-                                "shape.hpp",
-                                "state_dict.hpp",
-                                "version.hpp",
-                                "xtensor.hpp",
-                                "data.hpp",
-                                "data_parallel.hpp",
-                                "dist.hpp",
-                                "distributions.hpp",
+                                "base/error.hpp",
+                                "graph/hooks.hpp",
+                                "tensor/index.hpp",
+                                "ops/int8.hpp",
+                                "attention/linear_attention.hpp",
+                                "graph/named_values.hpp",
+                                "graph/observer.hpp",
+                                "base/option.hpp",
+                                "threads/parallel.hpp",
+                                "tensor/random.hpp",
+                                "ops/recurrent.hpp",
+                                "attention/score/score.hpp",
+                                "base/shape.hpp",
+                                "tensor/state_dict.hpp",
+                                "base/version.hpp",
+                                "tensor/xtensor.hpp",
+                                "nn/data/data.hpp",
+                                "nn/training/data_parallel.hpp",
+                                "nn/dist/dist.hpp",
+                                "nn/distributions/distributions.hpp",
                                 "fit.hpp",
-                                "interrupt.hpp",
+                                "nn/training/interrupt.hpp",
                                 "nn.hpp",
-                                "optim/adam.hpp",
-                                "optim/all.hpp",
-                                "optim/formula.hpp",
-                                "optim/muon.hpp",
-                                "optim/optimizer.hpp",
-                                "optim/sgd.hpp",
-                                "readers.hpp",
-                                "step_in_backward.hpp",
-                                "text.hpp",
-                                "tokenizers.hpp",
-                                "trainer.hpp",
-                                "training_listener.hpp",
-                                "transforms.hpp",
-                                "nn/activation.hpp",
-                                "nn/attention.hpp",
-                                "nn/attention_context.hpp",
-                                "nn/bert.hpp",
-                                "nn/containers.hpp",
-                                "nn/convolution.hpp",
-                                "nn/dropout.hpp",
-                                "nn/feed_forward.hpp",
-                                "nn/fields.hpp",
-                                "nn/fine_tune.hpp",
-                                "nn/gpt.hpp",
-                                "nn/init.hpp",
-                                "nn/kv_cache.hpp",
-                                "nn/linear.hpp",
-                                "nn/norm.hpp",
-                                "nn/parameter.hpp",
-                                "nn/parametrize.hpp",
-                                "nn/per_sample_grad.hpp",
-                                "nn/position.hpp",
-                                "nn/quantize.hpp",
-                                "nn/recurrent.hpp",
-                                "nn/sequence_layer.hpp",
-                                "nn/single_head.hpp",
-                                "nn/transformer.hpp"};
+                                "nn/optim/adam.hpp",
+                                "nn/optim/all.hpp",
+                                "nn/optim/formula.hpp",
+                                "nn/optim/muon.hpp",
+                                "nn/optim/optimizer.hpp",
+                                "nn/optim/sgd.hpp",
+                                "nn/data/readers.hpp",
+                                "nn/optim/step_in_backward.hpp",
+                                "nn/tokenizers/text.hpp",
+                                "nn/tokenizers/tokenizers.hpp",
+                                "nn/training/trainer.hpp",
+                                "nn/training/training_listener.hpp",
+                                "nn/data/transforms.hpp",
+                                "nn/layers/activation.hpp",
+                                "nn/attention/attention.hpp",
+                                "nn/attention/attention_context.hpp",
+                                "nn/models/bert.hpp",
+                                "nn/layers/containers.hpp",
+                                "nn/layers/convolution.hpp",
+                                "nn/layers/dropout.hpp",
+                                "nn/layers/feed_forward.hpp",
+                                "nn/layer/fields.hpp",
+                                "nn/layers/fine_tune.hpp",
+                                "nn/models/gpt.hpp",
+                                "nn/layer/init.hpp",
+                                "nn/attention/kv_cache.hpp",
+                                "nn/layers/linear.hpp",
+                                "nn/layers/norm.hpp",
+                                "nn/layer/parameter.hpp",
+                                "nn/layer/parametrize.hpp",
+                                "nn/layer/per_sample_grad.hpp",
+                                "nn/layers/position.hpp",
+                                "nn/layers/quantize.hpp",
+                                "nn/layers/recurrent.hpp",
+                                "nn/attention/sequence_layer.hpp",
+                                "nn/attention/single_head.hpp",
+                                "nn/models/transformer.hpp"};
   std::set<std::string> there;
   for (const Measure& m : measures()) have.insert(m.header);
   const std::filesystem::path root = std::filesystem::path(FIT_NN_HEADERS) / "../../../..";

@@ -6,12 +6,12 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "fit/nn/norm.hpp"
-#include "fit/nn/position.hpp"
-#include "fit/nn/quantize.hpp"
-#include "fit/ops.hpp"
-#include "fit/random.hpp"
-#include "fit/tokenizers.hpp"
+#include "fit/nn/layers/norm.hpp"
+#include "fit/nn/layers/position.hpp"
+#include "fit/nn/layers/quantize.hpp"
+#include "fit/nn/tokenizers/tokenizers.hpp"
+#include "fit/ops/ops.hpp"
+#include "fit/tensor/random.hpp"
 #include "support/catch.hpp"
 
 namespace fit::test::model_page_test {

@@ -2,10 +2,10 @@
 
 #include "fit/attention_page.hpp"
 #include "fit/graph_to_dot.hpp"
-#include "fit/nn/activation.hpp"
-#include "fit/nn/containers.hpp"
-#include "fit/nn/linear.hpp"
-#include "fit/ops.hpp"
+#include "fit/nn/layers/activation.hpp"
+#include "fit/nn/layers/containers.hpp"
+#include "fit/nn/layers/linear.hpp"
+#include "fit/ops/ops.hpp"
 #include "fit/training_page.hpp"
 #include "support/catch.hpp"
 

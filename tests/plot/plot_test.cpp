@@ -12,12 +12,12 @@
 #include <limits>
 #include <sstream>
 
-#include "fit/metrics.hpp"
-#include "fit/nn/position.hpp"
-#include "fit/ops.hpp"
-#include "plot/colormap.hpp"
-#include "plot/drawing.hpp"
-#include "plot/encode.hpp"
+#include "fit/nn/layers/position.hpp"
+#include "fit/nn/metrics/metrics.hpp"
+#include "fit/ops/ops.hpp"
+#include "plot/figures/colormap.hpp"
+#include "plot/figures/drawing.hpp"
+#include "plot/figures/encode.hpp"
 #include "support/catch.hpp"
 #include "support/pseudo_terminal.hpp"
 #include "support/text.hpp"

@@ -1,6 +1,6 @@
 #include <sstream>
 
-#include "nn/small_model.hpp"
+#include "nn/models/small_model.hpp"
 #include "plot/tools_table.hpp"
 #include "support/catch.hpp"
 
@@ -20,13 +20,13 @@ void draws_alike(const ToolSubject& s, const Draw& draw) {
 
 std::vector<ToolRow> model_rows() {
   return {
-      ToolRow("nn/gpt.hpp", "logits and loss",
+      ToolRow("nn/models/gpt.hpp", "logits and loss",
               [](ToolSubject& s) {
                 const nn::GPT exact = s.exact();
                 CHECK(near(s.logits(), exact(s.ids), s.tolerance()));
                 CHECK(s.loss().item() == Approx(exact.loss(s.ids, s.targets).item()).epsilon(s.tolerance()));
               }),
-      ToolRow("nn/layer.hpp", "state_dict, clone and to",
+      ToolRow("nn/layer/layer.hpp", "state_dict, clone and to",
               [](ToolSubject& s) {
                 nn::GPT other = s.twin();
                 other.load_state_dict(s.model.state_dict());
@@ -37,7 +37,7 @@ std::vector<ToolRow> model_rows() {
                 copy->to(float64);
                 CHECK(near((*copy)(s.ids), s.exact()(s.ids), s.form.dtype == bfloat16 ? 0.02 : 1e-5));
               }),
-      ToolRow("nn/forward_hooks.hpp", "register_forward_hook",
+      ToolRow("nn/layer/forward_hooks.hpp", "register_forward_hook",
               [](ToolSubject& s) {
                 const Tensor plain = s.logits();
                 Tensor seen;
@@ -49,13 +49,13 @@ std::vector<ToolRow> model_rows() {
                     s.model.head, [](const nn::Layer&, const Tensor& x) { return x * 0; });
                 CHECK(max(abs(s.logits())).item() == 0);
               }),
-      ToolRow("nn/lens.hpp", "run",
+      ToolRow("nn/lens/lens.hpp", "run",
               [](ToolSubject& s) {
                 const nn::LensRun run = nn::Lens(s.model).run(s.ids, {"h.0.resid_pre"});
                 CHECK(same_bits(run.output, s.logits()));
                 CHECK(run["h.0.resid_pre"].shape() == Shape{2, 5, 8});
               }),
-      ToolRow("nn/per_sample_grad.hpp", "per_sample_grad",
+      ToolRow("nn/layer/per_sample_grad.hpp", "per_sample_grad",
               [](ToolSubject& s) {
                 const auto loss = [](const nn::GPT& gpt, const Tensor& ids, const Tensor& targets) {
                   return gpt.loss(ids, targets);
@@ -67,7 +67,7 @@ std::vector<ToolRow> model_rows() {
                   if (each[i].defined()) CHECK(near(mean(each[i].to(float64), 0), parameters[i].grad(), 0.05));
               })
           .refuses({"int8"}, "all leaves it came from are frozen"),
-      ToolRow("nn/fine_tune.hpp", "add_lora, freeze and merge_lora",
+      ToolRow("nn/layers/fine_tune.hpp", "add_lora, freeze and merge_lora",
               [](ToolSubject& s) {
                 const Tensor plain = s.logits();
                 nn::add_lora(s.model);
@@ -79,7 +79,7 @@ std::vector<ToolRow> model_rows() {
                 CHECK(near(s.logits(), plain, s.tolerance()));
               })
           .refuses({"LoRA", "LoRA on bfloat16"}, "is parametrised already"),
-      ToolRow("nn/parametrize.hpp", "parametrize",
+      ToolRow("nn/layer/parametrize.hpp", "parametrize",
               [](ToolSubject& s) {
                 nn::Parameter& w = s.model.head.weight;
                 nn::parametrize(w, nn::LowRank(11, 8, 2));
@@ -89,7 +89,7 @@ std::vector<ToolRow> model_rows() {
                 CHECK(near(w, s.values, 1e-6));
               })
           .refuses({"LoRA", "LoRA on bfloat16"}, "is parametrised already"),
-      ToolRow("nn/quantize.hpp", "quantize_",
+      ToolRow("nn/layers/quantize.hpp", "quantize_",
               [](ToolSubject& s) {
                 const Tensor plain = s.logits();
                 nn::quantize_(s.model);
@@ -97,14 +97,14 @@ std::vector<ToolRow> model_rows() {
               })
           .refuses({"int8"}, "is int8 already")
           .refuses({"LoRA", "LoRA on bfloat16"}, "is parametrised: merge_lora()"),
-      ToolRow("nn/weights.hpp", "save_weights as .safetensors",
+      ToolRow("nn/weights/weights.hpp", "save_weights as .safetensors",
               [](ToolSubject& s) {
                 nn::save_weights(s.folder.file("w.safetensors"), s.model);
                 nn::GPT other = s.twin();
                 nn::load_weights(other, s.folder.file("w.safetensors"));
                 CHECK(same_state(other.state_dict(), s.model.state_dict()));
               }),
-      ToolRow("nn/weights.hpp", "save_weights as .npz",
+      ToolRow("nn/weights/weights.hpp", "save_weights as .npz",
               [](ToolSubject& s) {
                 nn::save_weights(s.folder.file("w.npz"), s.model);
                 nn::GPT other = s.twin();
@@ -113,7 +113,7 @@ std::vector<ToolRow> model_rows() {
               })
           .refuses({"bfloat16", "LoRA on bfloat16"}, no_such_type)
           .refuses({"int8"}, not_computed),
-      ToolRow("nn/weights.hpp", "save_weights under gpt2_names()",
+      ToolRow("nn/weights/weights.hpp", "save_weights under gpt2_names()",
               [](ToolSubject& s) {
                 nn::save_weights(s.folder.file("w"), s.model, nn::gpt2_names(s.model));
                 nn::GPT other = s.twin();
@@ -121,7 +121,7 @@ std::vector<ToolRow> model_rows() {
                 CHECK(same_state(other.state_dict(), s.model.state_dict()));
               })
           .refuses({"int8", "LoRA", "LoRA on bfloat16"}, "which the names of the map can't say"),
-      ToolRow("nn/generate.hpp", "generate",
+      ToolRow("nn/models/generate.hpp", "generate",
               [](ToolSubject& s) {
                 const auto o = nn::GenerateOptions().max_new_tokens(3).temperature(0);
                 const auto rows = nn::generate(s.model, {{1, 2}, {3}}, o);
@@ -129,7 +129,7 @@ std::vector<ToolRow> model_rows() {
                 for (const nn::Tokens& row : rows) CHECK(row.size() == 3);
                 CHECK(rows[0][0] == argmax(s.model(tensor({{1, 2}}))[{0, 1}], -1).item<std::int64_t>());
               }),
-      ToolRow("nn/kv_cache.hpp", "KVCache",
+      ToolRow("nn/attention/kv_cache.hpp", "KVCache",
               [](ToolSubject& s) {
                 const NoGrad no_grad;
                 nn::KVCache cache = s.model.make_cache(2);
@@ -139,7 +139,7 @@ std::vector<ToolRow> model_rows() {
                 cache.select({1, 0, 1});
                 CHECK(cache.batch() == 3);
               }),
-      ToolRow("nn/init.hpp", "normal_, uniform_ and orthogonal_",
+      ToolRow("nn/layer/init.hpp", "normal_, uniform_ and orthogonal_",
               [](ToolSubject& s) {
                 Tensor x = s.stored.clone();
                 nn::init::uniform_(x, 1, 2);
@@ -150,7 +150,7 @@ std::vector<ToolRow> model_rows() {
                 CHECK(near(matmul(x.transpose().to(float64), x.to(float64)), eye(8, -1, float64), 0.05));
               })
           .refuses({"int8"}, not_computed),
-      ToolRow("nn/loss.hpp", "losses",
+      ToolRow("nn/loss/loss.hpp", "losses",
               [](ToolSubject& s) {
                 const Tensor logits = s.logits(), exact = logits.detach().to(float64), target = softmax(exact * 0.5);
                 const Tensor narrow = target.to(logits.dtype()), wide = narrow.to(float64);
@@ -161,7 +161,7 @@ std::vector<ToolRow> model_rows() {
                 CHECK(near(nn::binary_cross_entropy_with_logits(logits, narrow),
                            nn::binary_cross_entropy_with_logits(exact, wide), off));
               }),
-      ToolRow("metrics.hpp", "accuracy, perplexity, ConfusionMatrix",
+      ToolRow("nn/metrics/metrics.hpp", "accuracy, perplexity, ConfusionMatrix",
               [](ToolSubject& s) {
                 const Tensor logits = s.logits().detach(), exact = logits.to(float64);
                 CHECK(metrics::accuracy(logits, s.targets) == metrics::accuracy(exact, s.targets));
@@ -179,7 +179,7 @@ std::vector<ToolRow> model_rows() {
             CHECK(explain(seen.to(s.values.dtype())) == explain(seen));
             CHECK(explain(AttentionOptions().bias(s.values[{range(0, 4), range(0, 4)}]).causal(), 4, 4).size() > 10);
           }),
-      ToolRow("text.hpp", "TextWindows and decode",
+      ToolRow("nn/tokenizers/text.hpp", "TextWindows and decode",
               [](ToolSubject& s) {
                 const text::CharVocabulary letters("abcdefghijk");
                 data::DataLoader loader(text::TextWindows(letters.encode("abcabcabc"), 5), 2);
@@ -188,13 +188,13 @@ std::vector<ToolRow> model_rows() {
                   CHECK(letters.decode(next).size() == static_cast<std::size_t>(next.numel()));
                 }
               }),
-      ToolRow("tokenizers.hpp", "WordPieces",
+      ToolRow("nn/tokenizers/tokenizers.hpp", "WordPieces",
               [](ToolSubject& s) {
                 const text::WordPieces pieces({"[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b", "c", "d", "e", "f", "g"});
                 const text::Batch batch = pieces.encode(std::vector<std::string>{"a b", "c"});
                 CHECK_NOTHROW(pieces.decode(argmax(s.model(batch.ids), -1)));
               }),
-      ToolRow("readers.hpp", "read_csv and read_idx",
+      ToolRow("nn/data/readers.hpp", "read_csv and read_idx",
               [](ToolSubject& s) {
                 put(s.folder.file("t.csv"), "a,b\n1,7\n2,-3\n");
                 const Tensor numbers = data::read_csv(s.folder.file("t.csv")).numbers({}, s.stored.dtype());
@@ -242,14 +242,14 @@ std::vector<ToolRow> model_rows() {
                 CHECK(lesson.failed() == 0);
               }),
       // ---- of tensors: core's
-      ToolRow("tensor.hpp", "printing",
+      ToolRow("tensor/tensor.hpp", "printing",
               [](ToolSubject& s) {
                 std::ostringstream out;
                 out << s.stored;
                 const bool said = out.str().find(name_of(s.stored.dtype())) != std::string::npos;
                 CHECK(said == (s.stored.dtype() != float32));
               }),
-      ToolRow("npz.hpp", "save_npz and save_npy",
+      ToolRow("io/npz.hpp", "save_npz and save_npy",
               [](ToolSubject& s) {
                 save_npz(s.folder.file("x.npz"), {{"x", s.stored}});
                 CHECK(same_bits(at(load_npz(s.folder.file("x.npz")), "x"), s.stored));
@@ -258,13 +258,13 @@ std::vector<ToolRow> model_rows() {
               })
           .refuses({"bfloat16", "LoRA on bfloat16"}, no_such_type)
           .refuses({"int8"}, not_computed),
-      ToolRow("safetensors.hpp", "save_safetensors",
+      ToolRow("io/safetensors.hpp", "save_safetensors",
               [](ToolSubject& s) {
                 save_safetensors(s.folder.file("x"), s.model.state_dict());
                 for (const auto& [name, x] : load_safetensors(s.folder.file("x"), keep_bfloat16).tensors)
                   CHECK(same_bits(x, at(s.model.state_dict(), name)));
               }),
-      ToolRow("hooks.hpp", "register_hook and register_post_accumulate_grad_hook",
+      ToolRow("graph/hooks.hpp", "register_hook and register_post_accumulate_grad_hook",
               [](ToolSubject& s) {
                 std::vector<GradHook> hooks;
                 int called = 0;
@@ -280,7 +280,7 @@ std::vector<ToolRow> model_rows() {
                 CHECK(same_bits(hidden.grad(), halved));
                 CHECK((called > 0) == s.trains());
               }),
-      ToolRow("activation_checkpoint.hpp", "checkpoint",
+      ToolRow("backward/activation_checkpoint.hpp", "checkpoint",
               [](ToolSubject& s) {
                 const auto f = [&](const Tensor& x) { return s.model.h[0](x); };
                 Tensor a = s.values[{range(0, 3)}].reshape({1, 3, 8}).clone().requires_grad_(),
@@ -290,7 +290,7 @@ std::vector<ToolRow> model_rows() {
                 sum(plain).backward(), sum(again).backward();
                 CHECK(same_bits(a.grad(), b.grad()));
               }),
-      ToolRow("functional.hpp", "jacobian and hvp",
+      ToolRow("backward/functional.hpp", "jacobian and hvp",
               [](ToolSubject& s) {
                 const Tensor x = s.values[{range(0, 1)}];
                 const auto f = [&](const Tensor& z) { return s.model.head(z).flatten(); };
@@ -299,18 +299,18 @@ std::vector<ToolRow> model_rows() {
                 const Tensor w = s.values.to(float64);
                 CHECK(near(hvp(squares, x, x), 2 * matmul(matmul(x.to(float64), w.transpose()), w), s.tolerance()));
               }),
-      ToolRow("gradcheck.hpp", "check_gradients",
+      ToolRow("backward/gradcheck.hpp", "check_gradients",
               [](ToolSubject& s) {
                 const GradReport r = check_gradients([](const auto& in) { return tanh(in[0]); }, {s.values});
                 CHECK(r.ok);
                 CHECK(r.entries.size() == 1);
               }),
-      ToolRow("graph.hpp", "grad",
+      ToolRow("graph/graph.hpp", "grad",
               [](ToolSubject& s) {
                 const Tensor x = s.values.clone().requires_grad_();
                 CHECK(near(grad(sum(square(x)), x), 2 * s.values.to(float64), s.tolerance()));
               }),
-      ToolRow("int8.hpp", "quantize",
+      ToolRow("ops/int8.hpp", "quantize",
               [](ToolSubject& s) {
                 const Int8Matrix m = quantize(s.values);
                 CHECK(m.scale().dtype() == s.values.dtype());

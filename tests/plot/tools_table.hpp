@@ -59,7 +59,7 @@ struct ToolRow {
     return std::move(*this);
   }
 
-  std::string header;  ///< "nn/generate.hpp"
+  std::string header;  ///< "nn/models/generate.hpp"
   std::string tool;
   std::function<void(ToolSubject&)> work;
   std::map<std::string, std::string> refused;  ///< part of the message, by form

@@ -36,29 +36,29 @@ nn::GPT gpt_of(const WeightForm& form) {
 // The headers of layers have their rows in the table of layers. These hold no weights, or are tested elsewhere.
 const std::set<std::string> others = {"fit.hpp",
                                       "nn.hpp",
-                                      "training_listener.hpp",  // trainer_test, trainer_page_test
-                                      "interrupt.hpp",
-                                      "distributions.hpp",
+                                      "nn/training/training_listener.hpp",  // trainer_test, trainer_page_test
+                                      "nn/training/interrupt.hpp",
+                                      "nn/distributions/distributions.hpp",
                                       "comparison_page.hpp",  // reads recordings
                                       "model_page.hpp",       // model_page_test: what it takes and refuses
-                                      "nn/parameter.hpp",
-                                      "nn/fields.hpp",
-                                      "nn/activation.hpp",
-                                      "nn/attention.hpp",
-                                      "nn/attention_context.hpp",
-                                      "nn/bert.hpp",
-                                      "nn/containers.hpp",
-                                      "nn/convolution.hpp",
-                                      "nn/dropout.hpp",
-                                      "nn/feed_forward.hpp",
-                                      "nn/linear.hpp",
-                                      "nn/norm.hpp",
-                                      "nn/position.hpp",
-                                      "nn/recurrent.hpp",
-                                      "nn/sequence_layer.hpp",
-                                      "nn/single_head.hpp",
-                                      "nn/transformer.hpp",
-                                      "transforms.hpp"};
+                                      "nn/layer/parameter.hpp",
+                                      "nn/layer/fields.hpp",
+                                      "nn/layers/activation.hpp",
+                                      "nn/attention/attention.hpp",
+                                      "nn/attention/attention_context.hpp",
+                                      "nn/models/bert.hpp",
+                                      "nn/layers/containers.hpp",
+                                      "nn/layers/convolution.hpp",
+                                      "nn/layers/dropout.hpp",
+                                      "nn/layers/feed_forward.hpp",
+                                      "nn/layers/linear.hpp",
+                                      "nn/layers/norm.hpp",
+                                      "nn/layers/position.hpp",
+                                      "nn/layers/recurrent.hpp",
+                                      "nn/attention/sequence_layer.hpp",
+                                      "nn/attention/single_head.hpp",
+                                      "nn/models/transformer.hpp",
+                                      "nn/data/transforms.hpp"};
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-#include "nn/small_model.hpp"
+#include "nn/models/small_model.hpp"
 #include "plot/tools_table.hpp"
 #include "support/catch.hpp"
 #include "support/thread_world.hpp"
@@ -45,11 +45,11 @@ AttentionRecording recorded(ToolSubject& s) {
 
 std::vector<ToolRow> training_rows() {
   return {
-      ToolRow("optim.hpp", "AdamW",
+      ToolRow("nn/optim/optim.hpp", "AdamW",
               [](ToolSubject& s) { step_lowers(s, [](const StateDict& p) { return optim::AdamW(p, 1e-2); }); })
           .refuses({"bfloat16"}, not_trained)
           .refuses({"int8"}, all_frozen),
-      ToolRow("optim.hpp", "decay_groups and with_rates",
+      ToolRow("nn/optim/optim.hpp", "decay_groups and with_rates",
               [](ToolSubject& s) {
                 optim::AdamWOptions o;
                 const auto groups = optim::with_rates(optim::decay_groups(s.model, o), {{"h.0.*", 1e-4}});
@@ -58,7 +58,7 @@ std::vector<ToolRow> training_rows() {
               })
           .refuses({"bfloat16"}, not_trained)
           .refuses({"int8"}, all_frozen),
-      ToolRow("optim.hpp", "grad_norm, clip_grad_norm_ and clip_grad_value_",
+      ToolRow("nn/optim/optim.hpp", "grad_norm, clip_grad_norm_ and clip_grad_value_",
               [](ToolSubject& s) {
                 s.loss().backward();
                 double squares = 0;
@@ -73,7 +73,7 @@ std::vector<ToolRow> training_rows() {
                   if (p.has_grad()) CHECK(max(abs(p.grad())).item() < 1.01e-5);
               })
           .refuses({"int8"}, nothing_recorded),
-      ToolRow("optim.hpp", "ExponentialMovingAverage",
+      ToolRow("nn/optim/optim.hpp", "ExponentialMovingAverage",
               [](ToolSubject& s) {
                 optim::ExponentialMovingAverage average(s.model.named_parameters(), 0.5);
                 const StateDict before = copied(s.model);
@@ -118,7 +118,7 @@ std::vector<ToolRow> training_rows() {
               })
           .refuses({"bfloat16"}, not_trained)
           .refuses({"int8"}, all_frozen),
-      ToolRow("step_in_backward.hpp", "StepInBackward",
+      ToolRow("nn/optim/step_in_backward.hpp", "StepInBackward",
               [](ToolSubject& s) {
                 optim::SGD optimizer(s.model.named_parameters(), 0.1);
                 const optim::StepInBackward fused(optimizer);
@@ -129,7 +129,7 @@ std::vector<ToolRow> training_rows() {
               })
           .refuses({"bfloat16"}, not_trained)
           .refuses({"int8"}, all_frozen),
-      ToolRow("schedule.hpp", "CosineAnnealingLR",
+      ToolRow("nn/optim/schedule.hpp", "CosineAnnealingLR",
               [](ToolSubject& s) {
                 optim::SGD optimizer(s.model.named_parameters(), 0.1);
                 optim::CosineAnnealingLR schedule(optimizer, 2);
@@ -138,7 +138,7 @@ std::vector<ToolRow> training_rows() {
               })
           .refuses({"bfloat16"}, not_trained)
           .refuses({"int8"}, all_frozen),
-      ToolRow("checkpoint.hpp", "Checkpoint",
+      ToolRow("nn/training/checkpoint.hpp", "Checkpoint",
               [](ToolSubject& s) {
                 Checkpoint().add("model", s.model).save(s.folder.file("c"));
                 nn::GPT other = s.twin();
@@ -146,7 +146,7 @@ std::vector<ToolRow> training_rows() {
                 CHECK(same_state(other.state_dict(), s.model.state_dict()));
                 CHECK(same_bits(other(s.ids), s.logits()));
               }),
-      ToolRow("trainer.hpp", "Trainer",
+      ToolRow("nn/training/trainer.hpp", "Trainer",
               [](ToolSubject& s) {
                 const data::TensorDataset data({s.ids, s.targets});
                 data::DataLoader loader(data, 2), held_out(data, 2);
@@ -174,7 +174,7 @@ std::vector<ToolRow> training_rows() {
               })
           .refuses({"bfloat16"}, not_trained)
           .refuses({"int8"}, all_frozen),
-      ToolRow("data.hpp", "TensorDataset, DataLoader and samplers",
+      ToolRow("nn/data/data.hpp", "TensorDataset, DataLoader and samplers",
               [](ToolSubject& s) {
                 const Tensor rows = s.stored;
                 auto o = data::LoaderOptions()
@@ -194,7 +194,7 @@ std::vector<ToolRow> training_rows() {
                 }
               })
           .refuses({"int8"}, "which holds weights and is not computed with"),
-      ToolRow("data_parallel.hpp", "DataParallel",
+      ToolRow("nn/training/data_parallel.hpp", "DataParallel",
               [](ToolSubject& s) {
                 dist::DataParallel parallel(s.model);
                 const double loss = parallel.backward(s.loss());
@@ -204,7 +204,7 @@ std::vector<ToolRow> training_rows() {
               })
           .refuses({"bfloat16"}, "[DataParallel] the parameter wte.weight is bfloat16")
           .refuses({"int8"}, nothing_recorded),
-      ToolRow("dist.hpp", "broadcast",
+      ToolRow("nn/dist/dist.hpp", "broadcast",
               [](ToolSubject& s) {
                 std::vector<StateDict> got(2);
                 const StateDict mine = s.model.state_dict();
@@ -215,7 +215,7 @@ std::vector<ToolRow> training_rows() {
                 });
                 CHECK(same_state(got[1], mine));
               }),
-      ToolRow("anomaly.hpp", "DetectAnomaly",
+      ToolRow("nn/inspect/anomaly.hpp", "DetectAnomaly",
               [](ToolSubject& s) {
                 const double plain = s.loss().item();
                 const DetectAnomaly detect;
@@ -224,7 +224,7 @@ std::vector<ToolRow> training_rows() {
                 if (loss.requires_grad()) loss.backward();
                 CHECK_THROWS_WITH(log(s.values * 0), Catch::Contains("[log] its result has an infinity"));
               }),
-      ToolRow("diagnose.hpp", "diagnose",
+      ToolRow("nn/inspect/diagnose.hpp", "diagnose",
               [](ToolSubject& s) {
                 const nn::Diagnosis d = nn::diagnose(s.model, [&] { return s.loss(); });
                 CHECK(d.loss == s.loss().item());
@@ -235,7 +235,7 @@ std::vector<ToolRow> training_rows() {
                 for (const nn::Finding& f : d.findings)
                   CHECK(f.text.find("fault of this library") == std::string::npos);
               }),
-      ToolRow("summary.hpp", "summary",
+      ToolRow("nn/inspect/summary.hpp", "summary",
               [](ToolSubject& s) {
                 const nn::ModelSummary m = nn::summary(s.model, s.ids);
                 CHECK(m.model().parameters == s.model.num_parameters());
@@ -253,14 +253,14 @@ std::vector<ToolRow> training_rows() {
                   CHECK(dot.find(name) != std::string::npos);
               })
           .refuses({"int8"}, "has no graph"),
-      ToolRow("nn/attention_recorder.hpp", "AttentionRecorder",
+      ToolRow("nn/attention/attention_recorder.hpp", "AttentionRecorder",
               [](ToolSubject& s) {
                 const AttentionRecording all = recorded(s);
                 REQUIRE(all.records().size() == 1);
                 CHECK(near(sum(all.records()[0].weights, -1), ones({2, 5}), 0.02));
                 CHECK(head_measures(all.records()[0]).size() == 2);
               }),
-      ToolRow("attention_recording.hpp", "AttentionRecording",
+      ToolRow("nn/attention/attention_recording.hpp", "AttentionRecording",
               [](ToolSubject& s) {
                 AttentionRecording all;
                 const Tensor weights = softmax(s.values[{range(0, 4), range(0, 4)}]).reshape({1, 4, 4});

@@ -1,9 +1,9 @@
 #include <csignal>
 #include <filesystem>
 
-#include "fit/trainer.hpp"
+#include "fit/nn/training/trainer.hpp"
 #include "fit/training_page.hpp"
-#include "nn/trained.hpp"
+#include "nn/models/trained.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/text.hpp"

@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "fit/ops.hpp"
-#include "fit/trainer.hpp"
+#include "fit/nn/training/trainer.hpp"
+#include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 

@@ -50,31 +50,32 @@ struct Writer {
   void (*write)(const std::string& path, const Tensor& x);
 };
 const Writer writers[] = {
-    {"save_npy", ".npy", "core/io/npy.cpp", "npy.hpp", [](const std::string& p, const Tensor& x) { save_npy(p, x); }},
-    {"save_npz", ".npz", "core/io/npz.cpp", "npz.hpp",
+    {"save_npy", ".npy", "core/io/npy.cpp", "io/npy.hpp",
+     [](const std::string& p, const Tensor& x) { save_npy(p, x); }},
+    {"save_npz", ".npz", "core/io/npz.cpp", "io/npz.hpp",
      [](const std::string& p, const Tensor& x) {
        save_npz(p, {{"x", x}});
      }},
-    {"save_safetensors", ".safetensors", "core/io/safetensors.cpp", "safetensors.hpp",
+    {"save_safetensors", ".safetensors", "core/io/safetensors.cpp", "io/safetensors.hpp",
      [](const std::string& p, const Tensor& x) {
        save_safetensors(p, {{"x", x}});
      }},
-    {"save_weights", ".safetensors", "nn/weights/files.cpp", "nn/weights.hpp",
+    {"save_weights", ".safetensors", "nn/weights/files.cpp", "nn/weights/weights.hpp",
      [](const std::string& p, const Tensor& x) { nn::save_weights(p, nn::Linear(x.numel(), 2)); }},
     {"save_weights to .npz", ".npz", "nn/weights/files.cpp", "",
      [](const std::string& p, const Tensor& x) { nn::save_weights(p, nn::Linear(x.numel(), 2)); }},
-    {"Checkpoint", ".safetensors", "nn/training/checkpoint.cpp", "checkpoint.hpp",
+    {"Checkpoint", ".safetensors", "nn/training/checkpoint.cpp", "nn/training/checkpoint.hpp",
      [](const std::string& p, const Tensor& x) {
        nn::Linear layer(x.numel(), 2);
        Checkpoint().add("model", layer).save(p);
      }},
-    {"CharVocabulary", ".json", "nn/data/vocabulary.cpp", "text.hpp",
+    {"CharVocabulary", ".json", "nn/tokenizers/vocabulary.cpp", "nn/tokenizers/text.hpp",
      [](const std::string& p, const Tensor& x) { text::CharVocabulary(letters(x.numel())).save(p); }},
-    {"BytePairVocabulary", ".json", "nn/data/vocabulary.cpp", "text.hpp",
+    {"BytePairVocabulary", ".json", "nn/tokenizers/vocabulary.cpp", "nn/tokenizers/text.hpp",
      [](const std::string& p, const Tensor& x) {
        text::BytePairVocabulary::train(letters(x.numel()) + letters(x.numel()), 1000).save(p);
      }},
-    {"Figure", ".svg", "nn/plot/drawing.cpp", "plot.hpp",
+    {"Figure", ".svg", "nn/plot/figures/drawing.cpp", "plot.hpp",
      [](const std::string& p, const Tensor& x) {
        plot::heatmap(x.reshape({1, x.numel()})).save(p);
      }},
@@ -176,7 +177,7 @@ TEST_CASE("every function that writes has a row", "[files]") {
         std::set<std::string>{"core/io/atomic_file.cpp", "core/io/folder_lock.cpp", "nn/training/metrics_log.cpp",
                               "nn/plot/include/fit/graph_to_dot.hpp"});  // the last one in an example of use
   // These offer the one way to others.
-  std::set<std::string> expected{"core/io/atomic_file.cpp", "nn/plot/text.cpp"};
+  std::set<std::string> expected{"core/io/atomic_file.cpp", "nn/plot/figures/text.cpp"};
   std::map<std::string, std::size_t> declared, of_rows;
   for (const Writer& w : writers) {
     expected.insert(w.source);

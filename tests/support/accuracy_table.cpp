@@ -4,7 +4,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "fit/error.hpp"
+#include "fit/base/error.hpp"
 
 namespace fit::test {
 

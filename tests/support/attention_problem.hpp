@@ -1,6 +1,6 @@
 #pragma once
 #include "attention/attend.hpp"
-#include "fit/attention.hpp"
+#include "fit/attention/attention.hpp"
 #include "support/attention_reference.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"

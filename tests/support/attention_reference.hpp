@@ -3,7 +3,7 @@
 
 #include "attention/attend.hpp"
 #include "attention/kernel/reference.hpp"
-#include "fit/ops.hpp"
+#include "fit/ops/ops.hpp"
 
 // The attention reference (attention/kernel/reference.hpp) for tensors, in double.
 namespace fit::test {

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "fit/error.hpp"
-#include "fit/parallel.hpp"
+#include "fit/base/error.hpp"
+#include "fit/threads/parallel.hpp"
 #include "support/catch.hpp"
 
 // Tests in a process of their own, which may be limited or killed.

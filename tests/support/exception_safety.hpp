@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "fit/error.hpp"
-#include "fit/random.hpp"
-#include "fit/state_dict.hpp"
-#include "fit/tensor.hpp"
+#include "fit/base/error.hpp"
+#include "fit/tensor/random.hpp"
+#include "fit/tensor/state_dict.hpp"
+#include "fit/tensor/tensor.hpp"
 #include "support/catch.hpp"
 
 // Checks the guarantee of error.hpp: a call that throws Error changes nothing.

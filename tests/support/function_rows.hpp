@@ -4,8 +4,8 @@
 #include "kernels/functions.hpp"
 #include "support/op_table.hpp"
 
-/// The unary functions of kernels/functions.hpp, one row each in tests/core/ops_functions.cpp. A row brings the checks
-/// of the operation (op_table.hpp), of the kernels against the reference, and of accuracy (docs/accuracy.md).
+/// The unary functions of kernels/functions.hpp, one row each in tests/core/rows/ops_functions.cpp. A row brings the
+/// checks of the operation (op_table.hpp), of the kernels against the reference, and of accuracy (docs/accuracy.md).
 namespace fit::test {
 
 struct FunctionRow {

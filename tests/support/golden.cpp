@@ -6,7 +6,7 @@
 #include <sstream>
 #include <vector>
 
-#include "fit/npy.hpp"
+#include "fit/io/npy.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "fit/tensor.hpp"
+#include "fit/tensor/tensor.hpp"
 
 namespace fit::test {
 

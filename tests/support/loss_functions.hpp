@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "fit/nn/loss.hpp"
-#include "fit/ops.hpp"
-#include "fit/random.hpp"
+#include "fit/nn/loss/loss.hpp"
+#include "fit/ops/ops.hpp"
+#include "fit/tensor/random.hpp"
 
 // Every loss function with a Reduction, on rows that may be divided in any way.
 namespace fit::test {

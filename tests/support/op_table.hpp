@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "fit/gradcheck.hpp"
-#include "fit/ops.hpp"
+#include "fit/backward/gradcheck.hpp"
+#include "fit/ops/ops.hpp"
 #include "support/tensors.hpp"
 
 /// The table of operations, with one row for each operation, or for each form of it. op_table_test.cpp runs all checks

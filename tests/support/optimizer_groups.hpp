@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "fit/optim.hpp"
+#include "fit/nn/optim/optim.hpp"
 
 // What tests of every optimiser of optim::AllOptimizers need.
 namespace fit::test {

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <string>
 
-#include "fit/lookup.hpp"
-#include "fit/npz.hpp"
-#include "fit/ops.hpp"
+#include "fit/io/npz.hpp"
+#include "fit/ops/ops.hpp"
+#include "fit/tensor/lookup.hpp"
 #include "support/tensors.hpp"
 
 // Optimisers against the places of PyTorch's in tests/golden/training.npz.

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "fit/tensor.hpp"
+#include "fit/tensor/tensor.hpp"
 
 /// The column "xtensor" of the table of operations (op_table.hpp): what xtensor, xt::linalg (LAPACK) or cblas compute
 /// in place of a row's function. No one of this project wrote them. xtensor_oracle_test.cpp compares. A family is in

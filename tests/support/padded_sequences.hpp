@@ -1,12 +1,12 @@
 #pragma once
 #include <vector>
 
-#include "fit/data.hpp"
-#include "fit/nn/attention.hpp"
-#include "fit/nn/dropout.hpp"
-#include "fit/nn/linear.hpp"
-#include "fit/nn/norm.hpp"
-#include "fit/ops.hpp"
+#include "fit/nn/attention/attention.hpp"
+#include "fit/nn/data/data.hpp"
+#include "fit/nn/layers/dropout.hpp"
+#include "fit/nn/layers/linear.hpp"
+#include "fit/nn/layers/norm.hpp"
+#include "fit/ops/ops.hpp"
 
 // Sequences of different lengths, and a model that reads them padded.
 namespace fit::test {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "fit/error.hpp"
+#include "fit/base/error.hpp"
 #include "support/catch.hpp"
 
 // Calls with a bad argument, each with what its error says.

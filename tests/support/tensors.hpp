@@ -6,9 +6,9 @@
 #include <random>
 #include <vector>
 
-#include "fit/graph.hpp"
-#include "fit/ops.hpp"
-#include "fit/tensor.hpp"
+#include "fit/graph/graph.hpp"
+#include "fit/ops/ops.hpp"
+#include "fit/tensor/tensor.hpp"
 
 // Inputs for tests, and comparisons of results.
 namespace fit::test {

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "fit/dist.hpp"
+#include "fit/nn/dist/dist.hpp"
 
 namespace fit::test {
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <initializer_list>
 
-#include "fit/parallel.hpp"
+#include "fit/threads/parallel.hpp"
 #include "kernels/simd/isa.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"

@@ -22,7 +22,7 @@
 #include <xtensor/xsort.hpp>
 #endif
 
-#include "fit/xtensor.hpp"
+#include "fit/tensor/xtensor.hpp"
 #include "support/oracle.hpp"
 
 // What the files with oracles share.

@@ -7,7 +7,7 @@
 
 #include "attention/kernel/tasks.hpp"
 #include "base/scratch.hpp"
-#include "fit/parallel.hpp"
+#include "fit/threads/parallel.hpp"
 
 namespace fit::kernels {
 namespace {

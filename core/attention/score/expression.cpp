@@ -7,7 +7,7 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "fit/ops.hpp"
+#include "fit/ops/ops.hpp"
 #include "kernels/functions.hpp"
 
 namespace fit::detail {

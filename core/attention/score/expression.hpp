@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "attention/visibility/visibility.hpp"
-#include "fit/score.hpp"
-#include "fit/tensor.hpp"
+#include "fit/attention/score/score.hpp"
+#include "fit/tensor/tensor.hpp"
 
-// Expressions of masks and scores (fit/score.hpp): the calls that a lambda recorded, as a list of steps without
-// repetition. bounds() bounds each step over some pairs, evaluate() computes the steps by operations. Kernels compute
-// those of scores (score_lowering.hpp). A mask and a score function point to these functions (ExpressionMethods): a
-// program that makes neither does not contain them.
+// Expressions of masks and scores (fit/attention/score/score.hpp): the calls that a lambda recorded, as a list of steps
+// without repetition. bounds() bounds each step over some pairs, evaluate() computes the steps by operations. Kernels
+// compute those of scores (score_lowering.hpp). A mask and a score function point to these functions
+// (ExpressionMethods): a program that makes neither does not contain them.
 namespace fit::kernels {
 struct Function;
 }

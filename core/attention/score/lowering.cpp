@@ -5,7 +5,7 @@
 #include <cmath>
 #include <optional>
 
-#include "fit/graph.hpp"
+#include "fit/graph/graph.hpp"
 #include "kernels/functions.hpp"
 
 namespace fit::detail {

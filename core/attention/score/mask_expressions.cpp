@@ -1,6 +1,6 @@
 // Masks as expressions: nothing of the scores' size is stored.
 #include "attention/score/expression.hpp"
-#include "fit/ops.hpp"
+#include "fit/ops/ops.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {

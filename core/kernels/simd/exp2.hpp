@@ -25,7 +25,7 @@ inline V pow2(const V& n, const V& f) {
 }
 
 // 2^x for x <= 127; 0 for -inf, NaN for NaN. float: within 2 units in the last place
-// (tests/core/attention_tiles_test.cpp), and 0 below the smallest normal number unless there is AVX-512.
+// (tests/core/attention/attention_tiles_test.cpp), and 0 below the smallest normal number unless there is AVX-512.
 template <class V>
 inline V pow2(const V& x) {
   if constexpr (sizeof(typename V::value_type) == 8) {

@@ -6,7 +6,7 @@
 #include "kernels/simd/exp2.hpp"
 
 // Functions on vectors, correct for infinities, NaN, -0 and denormal numbers. Errors in units in the last place,
-// checked by tests/core/functions_test.cpp (float, double):
+// checked by tests/core/table/functions_test.cpp (float, double):
 //   exp 3, 2   expm1 2, 2   log 1, 1   log1p 1, 1   sin 3, 3   cos 3, 3   tanh 2, 2   erf 3, 2   sigmoid 3, 3
 // Functions that are missing here are xsimd's.
 namespace fit::kernels::math {

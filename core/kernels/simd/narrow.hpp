@@ -1,5 +1,5 @@
 #pragma once
-#include "fit/bfloat16.hpp"
+#include "fit/base/bfloat16.hpp"
 #include "kernels/simd/simd.hpp"
 
 // Loads vectors of float from BFloat16 in memory, and stores them back. For *.simd.cpp files only.

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/scratch.hpp"
-#include "fit/parallel.hpp"
+#include "fit/threads/parallel.hpp"
 
 namespace fit::kernels {
 namespace {

@@ -13,7 +13,7 @@
 #include <exception>
 #include <thread>
 
-#include "fit/parallel.hpp"
+#include "fit/threads/parallel.hpp"
 
 namespace fit::dist {
 namespace {

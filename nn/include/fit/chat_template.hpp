@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "fit/option.hpp"
+#include "fit/base/option.hpp"
 
 /// Texts of conversations, as models that were trained on them expect: the chat templates of the Hugging Face Hub.
 namespace fit::text {

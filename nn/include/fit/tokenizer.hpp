@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "fit/option.hpp"
-#include "fit/text.hpp"
-#include "fit/tokenizers.hpp"
+#include "fit/base/option.hpp"
+#include "fit/nn/tokenizers/text.hpp"
+#include "fit/nn/tokenizers/tokenizers.hpp"
 
 /// The tokenizers of the Hugging Face Hub, by their file tokenizer.json.
 ///

@@ -1,4 +1,4 @@
-#include "fit/optim/more/lbfgs.hpp"
+#include "fit/nn/optim/more/lbfgs.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,8 +7,8 @@
 #include "common/lent.hpp"
 #include "common/load.hpp"
 #include "common/rollback.hpp"
-#include "fit/graph.hpp"
-#include "fit/ops.hpp"
+#include "fit/graph/graph.hpp"
+#include "fit/ops/ops.hpp"
 #include "optim/named.hpp"
 #include "optim/ranges.hpp"
 #include "tensor/check.hpp"

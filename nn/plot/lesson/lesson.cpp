@@ -10,14 +10,14 @@
 #include <sstream>
 
 #include "common/rollback.hpp"
-#include "fit/error.hpp"
-#include "fit/ops.hpp"
-#include "plot/colormap.hpp"
+#include "fit/base/error.hpp"
+#include "fit/ops/ops.hpp"
+#include "plot/figures/colormap.hpp"
+#include "plot/figures/text.hpp"
 #include "plot/lesson/capture.hpp"
 #include "plot/lesson/page.hpp"
 #include "plot/lesson/prose.hpp"
 #include "plot/page/assets.hpp"
-#include "plot/text.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {

@@ -3,8 +3,8 @@
 #include <map>
 
 #include "common/utf8.hpp"
+#include "plot/figures/text.hpp"
 #include "plot/lesson/prose.hpp"
-#include "plot/text.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::plot {

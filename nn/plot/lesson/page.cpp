@@ -7,10 +7,10 @@
 #include <map>
 #include <sstream>
 
-#include "fit/ops.hpp"
-#include "plot/colormap.hpp"
+#include "fit/ops/ops.hpp"
+#include "plot/figures/colormap.hpp"
+#include "plot/figures/text.hpp"
 #include "plot/page/assets.hpp"
-#include "plot/text.hpp"
 
 namespace fit::plot {
 namespace {

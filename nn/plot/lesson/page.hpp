@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "fit/tensor.hpp"
+#include "fit/tensor/tensor.hpp"
 #include "plot/lesson/prose.hpp"
 #include "plot/lesson/source.hpp"
 

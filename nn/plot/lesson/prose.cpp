@@ -3,7 +3,7 @@
 #include <cctype>
 #include <sstream>
 
-#include "plot/text.hpp"
+#include "plot/figures/text.hpp"
 
 namespace fit::plot {
 namespace {

@@ -4,7 +4,7 @@
 #include <regex>
 #include <sstream>
 
-#include "plot/text.hpp"
+#include "plot/figures/text.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::plot {

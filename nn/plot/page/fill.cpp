@@ -1,7 +1,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "plot/drawing.hpp"
+#include "plot/figures/drawing.hpp"
 #include "plot/page/assets.hpp"
 
 namespace fit::plot::page {

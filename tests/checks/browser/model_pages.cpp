@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fit/fit.hpp"
-#include "fit/lookup.hpp"
+#include "fit/tensor/lookup.hpp"
 
 using namespace fit;
 using nlohmann::json;

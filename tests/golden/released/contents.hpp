@@ -7,7 +7,8 @@
 
 #include "fit/nn.hpp"
 
-// What the files of each released version hold. write.cpp wrote them, and tests/nn/released_test.cpp reads them.
+// What the files of each released version hold. write.cpp wrote them, and tests/nn/training/released_test.cpp reads
+// them.
 namespace released {
 
 using namespace fit;

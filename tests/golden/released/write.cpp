@@ -1,5 +1,5 @@
-// Writes the files of a version into a folder, which tests/nn/released_test.cpp then reads for ever. Build it with the
-// released version before the next one changes a format:
+// Writes the files of a version into a folder, which tests/nn/training/released_test.cpp then reads for ever. Build it
+// with the released version before the next one changes a format:
 //
 //     g++ -std=c++17 tests/golden/released/write.cpp $(pkg-config --cflags --libs fit) -o write && ./write FOLDER
 #include "contents.hpp"

@@ -3,7 +3,7 @@
 #include <type_traits>
 #include <utility>
 
-// The parts of the macros in fit/option.hpp.
+// The parts of the macros in fit/base/option.hpp.
 namespace fit::detail {
 
 template <class T>

@@ -2,7 +2,7 @@
 
 namespace fit::detail {
 
-/// The operation of a node of an expression (fit/score.hpp).
+/// The operation of a node of an expression (fit/attention/score/score.hpp).
 enum class SymbolOp : unsigned char {
   number,
   score,

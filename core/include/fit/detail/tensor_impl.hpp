@@ -1,9 +1,9 @@
 #pragma once
 #include <cstddef>
 
+#include "fit/base/memory.hpp"
+#include "fit/base/shape.hpp"
 #include "fit/detail/atomic.hpp"
-#include "fit/memory.hpp"
-#include "fit/shape.hpp"
 
 // The data behind a Tensor. Counts are atomic, so threads may share tensors; the contents have no lock.
 namespace fit::detail {

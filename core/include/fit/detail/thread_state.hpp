@@ -1,5 +1,5 @@
 #pragma once
-#include "fit/shape.hpp"
+#include "fit/base/shape.hpp"
 
 namespace fit::detail {
 
@@ -7,10 +7,10 @@ struct ObserverLink;
 
 /// The state that a task of parallel_for copies from the thread that started it.
 struct ThreadState {
-  bool recording = true;             // whether operations are recorded, see fit/graph.hpp
-  DType autocast = float32;          // type for matrix products of float32, see fit/autocast.hpp
-  ObserverLink* observed = nullptr;  // null unless the thread is observed, see fit/observer.hpp
-  bool batch_invariant = false;      // see fit/batch_invariant.hpp
+  bool recording = true;             // whether operations are recorded, see fit/graph/graph.hpp
+  DType autocast = float32;          // type for matrix products of float32, see fit/graph/autocast.hpp
+  ObserverLink* observed = nullptr;  // null unless the thread is observed, see fit/graph/observer.hpp
+  bool batch_invariant = false;      // see fit/matmul/batch_invariant.hpp
   bool inside_parallel = false;      // parallel_for() is sequential: in its tasks, and on threads of their own
 };
 // Default visibility: programs compiled with hidden visibility share the variable with the library.

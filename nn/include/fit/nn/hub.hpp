@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "fit/base/option.hpp"
 #include "fit/chat_template.hpp"
-#include "fit/nn/generate.hpp"
-#include "fit/nn/layer.hpp"
-#include "fit/option.hpp"
-#include "fit/tensor.hpp"
+#include "fit/nn/layer/layer.hpp"
+#include "fit/nn/models/generate.hpp"
+#include "fit/tensor/tensor.hpp"
 #include "fit/tokenizer.hpp"
 
 /// Opens and writes models in the layout of the Hugging Face Hub: a folder with config.json, the weights, and more.

@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <string>
 
-#include "fit/attention_recording.hpp"
-#include "fit/option.hpp"
+#include "fit/base/option.hpp"
+#include "fit/nn/attention/attention_recording.hpp"
 
 /// A page with all heads of a run, for any browser. It is one file that opens from the disk without a network.
 namespace fit::plot {

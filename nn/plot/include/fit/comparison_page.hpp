@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "fit/attention_recording.hpp"
+#include "fit/nn/attention/attention_recording.hpp"
 #include "fit/training_page.hpp"
 
 /// A page that compares two runs, for any browser. It is one file that opens from the disk without a network.

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string>
 
-#include "fit/attention.hpp"
+#include "fit/attention/attention.hpp"
 
 /// Explains a mask in words and as a small picture, to find a wrong mask before the training.
 ///

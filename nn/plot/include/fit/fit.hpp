@@ -1,7 +1,7 @@
 #pragma once
 
-/// All headers of fit except <fit/xtensor.hpp>: tensors, layers, and pictures. A program of tensors alone may include
-/// <fit/core.hpp>, one without pictures <fit/nn.hpp>.
+/// All headers of fit except <fit/tensor/xtensor.hpp>: tensors, layers, and pictures. A program of tensors alone may
+/// include <fit/core.hpp>, one without pictures <fit/nn.hpp>.
 #include "fit/attention_page.hpp"
 #include "fit/comparison_page.hpp"
 #include "fit/explain.hpp"

@@ -2,10 +2,10 @@
 #include <cstdint>
 #include <string>
 
-#include "fit/nn/layer.hpp"
-#include "fit/option.hpp"
-#include "fit/state_dict.hpp"
-#include "fit/tensor.hpp"
+#include "fit/base/option.hpp"
+#include "fit/nn/layer/layer.hpp"
+#include "fit/tensor/state_dict.hpp"
+#include "fit/tensor/tensor.hpp"
 
 /// The graph of a loss as text in Graphviz's language.
 ///

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "fit/attention_recording.hpp"
+#include "fit/base/option.hpp"
 #include "fit/detail/function.hpp"
 #include "fit/detail/owned.hpp"
-#include "fit/option.hpp"
+#include "fit/nn/attention/attention_recording.hpp"
 #include "fit/plot.hpp"
 
 /// Turns a program into a page like a notebook: prose, the code that ran, its output, figures and claims. The page is

@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "fit/nn/gpt.hpp"
-#include "fit/option.hpp"
-#include "fit/state_dict.hpp"
-#include "fit/text.hpp"
+#include "fit/base/option.hpp"
+#include "fit/nn/models/gpt.hpp"
+#include "fit/nn/tokenizers/text.hpp"
+#include "fit/tensor/state_dict.hpp"
 
 /// A page in which a trained model runs, for any browser. It is one file that opens from the disk without a network.
 ///

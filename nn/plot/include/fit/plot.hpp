@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "fit/option.hpp"
-#include "fit/state_dict.hpp"
-#include "fit/tensor.hpp"
+#include "fit/base/option.hpp"
+#include "fit/tensor/state_dict.hpp"
+#include "fit/tensor/tensor.hpp"
 
 namespace fit::metrics {
 class ConfusionMatrix;
@@ -174,8 +174,8 @@ Figure embedding_map(const Tensor& embeddings, const EmbeddingMapOptions& option
 /// The same with names.
 Figure embedding_map(const Tensor& embeddings, const std::vector<std::string>& tokens, const std::string& title = "");
 
-/// The sinusoidal positions (fit/nn/position.hpp): a heat map of T positions by d_model dimensions, and the curves of
-/// some dimensions.
+/// The sinusoidal positions (fit/nn/layers/position.hpp): a heat map of T positions by d_model dimensions, and the
+/// curves of some dimensions.
 Figure positional(std::int64_t d_model, std::int64_t T, Theme theme = Theme::light);
 
 /// Whether a heat map in the terminal has colours. automatic: if the stream is std::cout or std::cerr on a terminal,

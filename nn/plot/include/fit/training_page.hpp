@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "fit/attention_recording.hpp"
+#include "fit/base/option.hpp"
 #include "fit/detail/owned.hpp"
-#include "fit/option.hpp"
+#include "fit/nn/attention/attention_recording.hpp"
+#include "fit/nn/training/training_listener.hpp"
 #include "fit/plot.hpp"
-#include "fit/state_dict.hpp"
-#include "fit/training_listener.hpp"
+#include "fit/tensor/state_dict.hpp"
 
 /// A live page of a training. A Trainer with a folder writes it by `trainer.listen(plot::training_page())`. In a custom
 /// loop:

@@ -1,7 +1,7 @@
 #pragma once
 #include <memory>
 
-#include "fit/dist.hpp"
+#include "fit/nn/dist/dist.hpp"
 
 /// Ranks started by mpirun (target fit::mpi).
 namespace fit::dist {

@@ -1,2 +1,2 @@
 // A planted error for include_order.sh: a kernel that knows an operation.
-#include "ops/arithmetic.hpp"
+#include "ops/elementwise/arithmetic.hpp"

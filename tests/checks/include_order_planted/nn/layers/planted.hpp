@@ -1,2 +1,2 @@
 // A planted error for include_order.sh: a layer that knows a picture.
-#include "plot/drawing.hpp"
+#include "plot/figures/drawing.hpp"

@@ -1,0 +1,268 @@
+#include "kernels/rows/rows_softmax.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/simd/for_each_vector.hpp"
+#include "kernels/simd/math.hpp"
+
+namespace fit::kernels {
+namespace {
+
+constexpr std::int64_t side_by_side = 256;  // slices at once: their sums fit in the L1 cache
+
+template <class T>
+constexpr T lowest = -std::numeric_limits<T>::infinity();
+
+// a if b is NaN.
+template <class V>
+V larger(const V& a, const V& b) {
+  return xsimd::select(b > a, b, a);
+}
+
+// Ignores NaN, which returns through e^(NaN - max).
+template <class T>
+T row_max(const T* x, std::int64_t n) {
+  using V = Vec<T>;
+  Accumulators<V> m(lowest<T>);
+  for_each_vector<V, 4>(n, [&](std::int64_t i, auto a, int j) {
+    const V v = a.template load<V>(x + i, lowest<T>);
+    m.at[j] = larger(m.at[j], v);
+  });
+  return m.max();
+}
+
+// The sum of e^(x - max) without the 1 of one maximum; if Store, all terms are stored in y. Long rows are summed in
+// blocks, and the blocks in double.
+template <bool Store, class T>
+double rest_of_exps(T* y, const T* x, std::int64_t n, T max) {
+  using V = Vec<T>;
+  constexpr std::int64_t block = 2048;
+  double total = 0, maxima = 0;
+  for (std::int64_t at = 0; at < n; at += block) {
+    Accumulators<V> sum(T(0));
+    V ones(T(0));
+    for_each_vector<V>(n - at < block ? n - at : block, [&](std::int64_t i, auto a, int j) {
+      __builtin_prefetch(x + n + at + i);  // the next slice; harmless past the last one
+      const V d = a.template load<V>(x + at + i, lowest<T>) - V(max), e = math::exp_normal(d);
+      if constexpr (Store) a.store(e, y + at + i);
+      const auto largest = d == V(T(0));
+      if (xsimd::any(largest)) {  // seldom
+        ones += xsimd::select(largest, V(T(1)), V(T(0)));
+        sum.at[j] += xsimd::select(largest, V(T(0)), e);
+      } else {
+        sum.at[j] += e;
+      }
+    });
+    total += static_cast<double>(sum.sum());
+    maxima += static_cast<double>(sum_lanes(ones));
+  }
+  return total + (maxima - 1);
+}
+
+template <class T>
+void max_and_rest(const T* x, std::int64_t n, T& max, T& rest) {
+  max = row_max(x, n);
+  rest = static_cast<T>(rest_of_exps<false>(static_cast<T*>(nullptr), x, n, max));
+}
+
+template <class T>
+void scaled_exp(T* y, const T* x, std::int64_t n, T max, T scale) {
+  using V = Vec<T>;
+  for_each_vector<V>(n, [&](std::int64_t i, auto a, int) {
+    a.store(math::exp_normal(a.template load<V>(x + i, T(0)) - V(max)) * V(scale), y + i);
+  });
+}
+
+// Calls body(first, count) for groups of slices side by side.
+template <class Body>
+void by_groups(std::int64_t slices, const Body& body) {
+  for (std::int64_t first = 0; first < slices; first += side_by_side)
+    body(first, slices - first < side_by_side ? slices - first : side_by_side);
+}
+
+// Calls f(i, access, offset) for the vectors across `count` slices, for one element of all slices after another.
+template <class V, class F>
+void across_slices(std::int64_t count, std::int64_t n, std::int64_t stride, const F& f) {
+  for (std::int64_t r = 0; r < n; ++r)
+    for_each_vector<V>(count, [&](std::int64_t i, auto a, int) { f(i, a, r * stride + i); });
+}
+
+template <class T, std::size_t N>
+void fill(T (&p)[N], T value) {
+  for (T& v : p) v = value;
+}
+
+// Softmax of slices side by side, or log_softmax if Log.
+template <bool Log, class T>
+void softmax_across(T* y, const T* x, std::int64_t slices, std::int64_t n, std::int64_t stride) {
+  using V = Vec<T>;
+  by_groups(slices, [&](std::int64_t first, std::int64_t count) {
+    // Of each slice: the maximum, how often it occurs, and the sum of e^(x - max) over the other elements.
+    T max[side_by_side], maxima[side_by_side], sum[side_by_side];
+    fill(max, lowest<T>);
+    fill(maxima, T(0));
+    fill(sum, T(0));
+    T* const to = y + first;
+    const T* const from = x + first;
+    across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
+      larger(load<V>(max + i), a.template load<V>(from + at, T(0))).store_unaligned(max + i);
+    });
+    across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
+      const V d = a.template load<V>(from + at, T(0)) - load<V>(max + i), e = math::exp_normal(d);
+      const auto largest = d == V(T(0));
+      a.store(e, to + at);
+      (load<V>(maxima + i) + xsimd::select(largest, V(T(1)), V(T(0)))).store_unaligned(maxima + i);
+      (load<V>(sum + i) + xsimd::select(largest, V(T(0)), e)).store_unaligned(sum + i);
+    });
+    for (std::int64_t i = 0; i < side_by_side; i += V::size) {
+      const V rest = load<V>(sum + i) + (load<V>(maxima + i) - V(T(1)));
+      (Log ? xsimd::log1p(rest) : V(T(1)) / (V(T(1)) + rest)).store_unaligned(sum + i);
+    }
+    across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
+      if constexpr (Log)
+        a.store(a.template load<V>(from + at, T(0)) - load<V>(max + i) - load<V>(sum + i), to + at);
+      else
+        a.store(a.template load<V>(to + at, T(0)) * load<V>(sum + i), to + at);
+    });
+  });
+}
+
+template <class T>
+void softmax(T* y, const T* x, std::int64_t slices, std::int64_t n, std::int64_t stride, bool nontemporal) {
+  using V = Vec<T>;
+  if (stride != 1) return softmax_across<false>(y, x, slices, n, stride);
+  constexpr std::int64_t size = 4096;
+  alignas(64) T buffer[size];  // buffer for the terms of a slice if y bypasses the cache
+  for (std::int64_t l = 0; l < slices; ++l, x += n, y += n) {
+    T* const terms = nontemporal && n <= size ? buffer : y;
+    const V scale(T(1) / static_cast<T>(1 + rest_of_exps<true>(terms, x, n, row_max(x, n))));
+    for_each_vector_nontemporal<V>(terms == buffer, n, [&](std::int64_t i, auto a, int) {
+      a.store(a.template load<V>(terms + i, T(0)) * scale, y + i);
+    });
+  }
+  if (nontemporal) fence_nontemporal_stores();
+}
+
+template <class T>
+void log_softmax(T* y, const T* x, std::int64_t slices, std::int64_t n, std::int64_t stride, bool nontemporal) {
+  using V = Vec<T>;
+  if (stride != 1) return softmax_across<true>(y, x, slices, n, stride);
+  for (std::int64_t l = 0; l < slices; ++l, x += n, y += n) {
+    T max, rest;
+    max_and_rest(x, n, max, rest);
+    const V m(max), log_sum(std::log1p(rest));
+    for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a, int) {
+      a.store(a.template load<V>(x + i, T(0)) - m - log_sum, y + i);
+    });
+  }
+  if (nontemporal) fence_nontemporal_stores();
+}
+
+// The two adjoints: dx = result(y, dy, leading, sum(term(y, dy, leading))), with dy of the leading element, or 0 if
+// there is none.
+struct Softmax {
+  static constexpr double limit = softmax_leads;
+  // Infinity is not subtracted: it would make NaN of every element.
+  template <class V>
+  static V leading(const V& dy) {
+    return xsimd::select(xsimd::abs(dy) < V(std::numeric_limits<typename V::value_type>::infinity()), dy, V(0));
+  }
+  template <class V>
+  static V term(const V& y, const V& dy, const V& leading) {
+    return y * (dy - leading);
+  }
+  template <class V>
+  static V result(const V& y, const V& dy, const V& leading, const V& sum) {
+    return y * (dy - leading - sum);
+  }
+};
+struct LogSoftmax {
+  static constexpr double limit = log_softmax_leads;
+  template <class V>
+  static V leading(const V& dy) {
+    return dy;
+  }
+  template <class V>
+  static auto leads(const V& y) {
+    return y > V(typename V::value_type(limit));
+  }
+  template <class V>
+  static V term(const V& y, const V& dy, const V&) {
+    return xsimd::select(leads(y), V(0), dy);
+  }
+  template <class V>
+  static V result(const V& y, const V& dy, const V& leading, const V& rest) {
+    const V p = math::exp_normal(y), dx = dy - p * (leading + rest);
+    const auto here = leads(y);
+    return xsimd::any(here) ? xsimd::select(here, V(-(dy * math::expm1(y)) - p * rest), dx) : dx;
+  }
+};
+
+// dy of the element with y above the limit; 0 if there is none.
+template <class T>
+T of_leading(const T* y, const T* dy, std::int64_t n, T limit) {
+  using V = Vec<T>;
+  constexpr std::int64_t W = V::size;
+  std::int64_t i = 0;
+  while (i + W <= n && !xsimd::any(load<V>(y + i) > V(limit))) i += W;
+  while (i < n && !(y[i] > limit)) ++i;
+  return i < n ? dy[i] : T(0);
+}
+
+template <class Op, class T>
+void backward(T* dx, const T* y, const T* dy, std::int64_t slices, std::int64_t n, std::int64_t stride,
+              bool nontemporal) {
+  using V = Vec<T>;
+  constexpr T limit = T(Op::limit);
+  if (stride == 1) {
+    for (std::int64_t l = 0; l < slices; ++l, dx += n, y += n, dy += n) {
+      const V leading = Op::leading(V(of_leading(y, dy, n, limit)));
+      Accumulators<V> sums(T(0));
+      for_each_vector<V, 4>(n, [&](std::int64_t i, auto a, int j) {
+        sums.at[j] += Op::term(a.template load<V>(y + i, T(0)), a.template load<V>(dy + i, T(0)), leading);
+      });
+      const V sum(sums.sum());
+      for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a, int) {
+        a.store(Op::result(a.template load<V>(y + i, T(0)), a.template load<V>(dy + i, T(0)), leading, sum), dx + i);
+      });
+    }
+    if (nontemporal) fence_nontemporal_stores();
+    return;
+  }
+  by_groups(slices, [&](std::int64_t first, std::int64_t count) {
+    T leading[side_by_side], sum[side_by_side];
+    fill(leading, T(0));
+    fill(sum, T(0));
+    T* const to = dx + first;
+    const T *const py = y + first, *const pdy = dy + first;
+    across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
+      const auto here = a.template load<V>(py + at, lowest<T>) > V(limit);
+      if (xsimd::any(here))
+        xsimd::select(here, Op::leading(a.template load<V>(pdy + at, T(0))), load<V>(leading + i))
+            .store_unaligned(leading + i);
+    });
+    across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
+      const V t = Op::term(a.template load<V>(py + at, T(0)), a.template load<V>(pdy + at, T(0)), load<V>(leading + i));
+      (load<V>(sum + i) + t).store_unaligned(sum + i);
+    });
+    across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
+      const V v = a.template load<V>(py + at, T(0)), dv = a.template load<V>(pdy + at, T(0));
+      a.store(Op::result(v, dv, load<V>(leading + i), load<V>(sum + i)), to + at);
+    });
+  });
+}
+
+}  // namespace
+
+template <class IsaTag, class T>
+const SoftmaxRows<T>& softmax_table() {
+  static constexpr SoftmaxRows<T> table{softmax<T>,      log_softmax<T>, backward<Softmax, T>, backward<LogSoftmax, T>,
+                                        max_and_rest<T>, scaled_exp<T>};
+  return table;
+}
+
+template const SoftmaxRows<float>& softmax_table<FIT_ISA, float>();
+template const SoftmaxRows<double>& softmax_table<FIT_ISA, double>();
+
+}  // namespace fit::kernels

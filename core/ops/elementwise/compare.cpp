@@ -1,0 +1,147 @@
+// Comparisons, logic, isnan, isfinite, isinf, equal, allclose. None of them has a gradient.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "ops/elementwise/elementwise.hpp"
+#include "tensor/dispatch.hpp"
+
+namespace fit {
+namespace {
+
+// The function that compares runs of T: a kernel for floating types, otherwise f.
+template <class T, class Kernel, class F>
+auto comparing(const Kernel& kernel, const F& f) {
+  if constexpr (is_floating_element<T>)
+    return kernel(kernels::elementwise<AccT<T>>());
+  else
+    return each_pair<bool, T, T>(f);
+}
+
+template <class Kernel, class F>
+Tensor compare(const char* op, const Tensor& a, const Tensor& b, const Kernel& kernel, const F& f) {
+  check::defined(op, "a", a, "b", b);
+  const DType t = promote(a.dtype(), b.dtype());
+  const Tensor x = to_dtype_no_grad(a, t), y = to_dtype_no_grad(b, t);
+  Tensor z = Tensor::empty(check::broadcast(op, a.shape(), b.shape()), boolean);
+  dispatch(t, [&](auto zero) {
+    using T = decltype(zero);
+    run_binary<bool, T, T>(z, x, y, comparing<T>(kernel, f));
+  });
+  return z;
+}
+
+template <class Kernel, class F>
+Tensor compare(const char* op, const Tensor& a, Scalar b, const Kernel& kernel, const F& f) {
+  check::defined(op, "a", a);
+  if (a.dtype() == boolean)
+    return compare(op, to_dtype_no_grad(a, int64), b, kernel, f);  // otherwise 2 would become true
+  Tensor z = Tensor::empty(a.shape(), boolean);
+  dispatch(a.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    run_with_number<bool, T>(z, a, number_as<AccT<T>>(op, b), false, comparing<T>(kernel, f));
+  });
+  return z;
+}
+
+template <class F>
+Tensor combine(const char* op, const Tensor& a, const Tensor& b, const F& f) {
+  check::defined(op, "a", a, "b", b);
+  const Tensor x = to_dtype_no_grad(a, boolean), y = to_dtype_no_grad(b, boolean);
+  Tensor z = Tensor::empty(check::broadcast(op, a.shape(), b.shape()), boolean);
+  run_binary<bool, bool, bool>(z, x, y, each_pair<bool, bool, bool>(f));
+  return z;
+}
+
+template <class F>
+Tensor test(const char* op, const Tensor& x, const F& f) {
+  check::defined(op, "x", x);
+  Tensor y = Tensor::empty(x.shape(), boolean);
+  dispatch(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    run_unary<bool, T>(y, x, each_one<bool, T>(f));
+  });
+  return y;
+}
+
+}  // namespace
+
+#define FIT_COMPARISON(name, Functor)                                         \
+  Tensor name(const Tensor& a, const Tensor& b) {                             \
+    return compare(                                                           \
+        #name, a, b, [](const auto& k) { return k.name; }, std::Functor<>()); \
+  }                                                                           \
+  Tensor name(const Tensor& a, Scalar b) {                                    \
+    return compare(                                                           \
+        #name, a, b, [](const auto& k) { return k.name; }, std::Functor<>()); \
+  }
+FIT_COMPARISON(eq, equal_to)
+FIT_COMPARISON(ne, not_equal_to)
+FIT_COMPARISON(lt, less)
+FIT_COMPARISON(le, less_equal)
+FIT_COMPARISON(gt, greater)
+FIT_COMPARISON(ge, greater_equal)
+#undef FIT_COMPARISON
+
+#define FIT_LOGIC(name, Functor) \
+  Tensor name(const Tensor& a, const Tensor& b) { return combine(#name, a, b, std::Functor<>()); }
+FIT_LOGIC(logical_and, bit_and)
+FIT_LOGIC(logical_or, bit_or)
+FIT_LOGIC(logical_xor, bit_xor)
+#undef FIT_LOGIC
+
+Tensor logical_not(const Tensor& x) {
+  return test("logical_not", x, [](auto v) { return v == 0; });
+}
+
+Tensor isnan(const Tensor& x) {
+  return test("isnan", x, [](auto v) { return v != v; });
+}
+Tensor isfinite(const Tensor& x) {
+  return test("isfinite", x, [](auto v) { return v - v == 0; });  // infinity - infinity is NaN
+}
+Tensor isinf(const Tensor& x) {
+  return test("isinf", x, [](auto v) { return v - v != 0 && v == v; });
+}
+
+bool equal(const Tensor& a, const Tensor& b) {
+  check::stored("equal", "a", a), check::stored("equal", "b", b);
+  if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
+  bool same = false;
+  dispatch_stored(a.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const auto x = a.data<T>(), y = b.data<T>();
+    same = std::equal(x.begin(), x.end(), y.begin());
+  });
+  return same;
+}
+
+namespace {
+
+/// |a - b| without overflow, rounded once.
+double distance(std::int64_t a, std::int64_t b) {
+  const auto x = static_cast<std::uint64_t>(a), y = static_cast<std::uint64_t>(b);
+  return static_cast<double>(a < b ? y - x : x - y);
+}
+double distance(double a, double b) { return std::abs(a - b); }
+
+template <class T>
+bool all_close(const Tensor& a, const Tensor& b, double rtol, double atol) {
+  const auto x = a.data<T>(), y = b.data<T>();
+  return std::equal(x.begin(), x.end(), y.begin(), [&](T v, T w) {
+    const double size = std::abs(static_cast<double>(w));
+    return v == w || (std::isfinite(size) && distance(v, w) <= atol + rtol * size);
+  });
+}
+
+}  // namespace
+
+bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol) {
+  check::defined("allclose", "a", a, "b", b);
+  if (a.shape() != b.shape()) return false;
+  const DType t = is_floating(promote(a.dtype(), b.dtype())) ? float64 : int64;
+  const Tensor p = to_dtype_no_grad(a, t), q = to_dtype_no_grad(b, t);
+  return t == int64 ? all_close<std::int64_t>(p, q, rtol, atol) : all_close<double>(p, q, rtol, atol);
+}
+
+}  // namespace fit

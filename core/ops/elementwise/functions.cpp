@@ -1,0 +1,138 @@
+// Unary functions; kernels/functions.hpp has their formulas.
+//
+// Each has two kernels: y = f(x; p) and dx = dy f'(v; p). v is x, or y if f' is cheaper from y. The second kernel is an
+// operation itself; its derivative uses f''(v; p), composed of operations.
+#include "kernels/functions.hpp"
+
+#include <string_view>
+#include <utility>
+
+#include "ops/common/precision.hpp"
+#include "ops/elementwise/elementwise.hpp"
+#include "ops/elementwise/functions.hpp"
+#include "tensor/dispatch.hpp"
+
+namespace fit {
+namespace kernels {
+namespace {
+
+// Autocast uses float32 for logarithms, exponentials and functions with poles.
+constexpr bool float32_in_autocast(std::string_view name) {
+  for (const char* one :
+       {"exp", "expm1", "log", "log1p", "log2", "log_sigmoid", "softplus", "rsqrt", "tan", "asin", "acos"})
+    if (name == one) return true;
+  return false;
+}
+
+}  // namespace
+
+#define X(name, Formula)                                                                              \
+  constexpr Function Function::name{                                                                  \
+      #name,                                                                                          \
+      #name "_backward",                                                                              \
+      functions::Formula::from_output,                                                                \
+      float32_in_autocast(#name),                                                                     \
+      []() -> const FunctionKernels<float>& { return FIT_KERNELS(function_kernels::name, float); },   \
+      []() -> const FunctionKernels<double>& { return FIT_KERNELS(function_kernels::name, double); }, \
+      [](const Tensor& v, double p) -> Tensor { return functions::Formula::ddf(v, p); }};
+FIT_FUNCTIONS(X)
+#undef X
+
+}  // namespace kernels
+
+using detail::apply;
+using kernels::Function;
+
+namespace {
+
+Tensor forward(const Function& f, const Tensor& x, double p = 0) {
+  check::defined(f.name, "x", x);
+  const Tensor from = as_floating(x);
+  Tensor y = Tensor::empty(x.shape(), from.dtype());
+  dispatch_floating(y.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    using W = AccT<T>;
+    run_unary<T, T>(y, from, [&](W* out, const W* in, std::int64_t n) {
+      kernels::function<W>(f).forward(out, in, n, static_cast<W>(p));
+    });
+  });
+  return y;
+}
+
+// A step function, which leaves integers unchanged.
+Tensor step(const Function& f, const Tensor& x) {
+  check::defined(f.name, "x", x);
+  if (!is_floating(x.dtype())) return x.clone();
+  return record(f.name, {x}, forward(f, x), keep::nothing,
+                [](Backward& b) { b.give(0, zeros(b.shape(0), b.dtype(0))); });
+}
+
+}  // namespace
+
+Tensor detail::record_function(const Function& f, const Tensor& x, Tensor y, double p) {
+  return record(f.name, {x}, std::move(y), f.from_output ? keep::output : keep::inputs,
+                [f = &f, p](Backward& b) { b.give(0, derivative(*f, b.dy(), f->from_output ? b.y() : b.x(0), p)); });
+}
+
+Tensor detail::apply(const Function& f, const Tensor& x, double p) {
+  check::defined(f.name, "x", x);
+  return with_precision(f.float32 ? Precision::native_or_float32 : Precision::native, {x},
+                        [&](const Tensor& x) { return record_function(f, x, forward(f, x, p), p); });
+}
+
+Tensor detail::derivative(const Function& f, const Tensor& dy, const Tensor& v, double p) {
+  Tensor dx = Tensor::empty(dy.shape(), dy.dtype());
+  dispatch_floating(dx.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    using W = AccT<T>;
+    run_binary<T, T, T>(dx, dy, v, [&](W* z, const W* g, const W* a, std::int64_t n, int, int) {
+      kernels::function<W>(f).backward(z, g, a, n, static_cast<W>(p));
+    });
+  });
+  return record(f.backward_name, {dy, v}, std::move(dx), keep::inputs, [f = &f, p](Backward& b) {
+    const Tensor v = b.x(1);
+    if (b.wants(0)) b.give(0, derivative(*f, b.dy(), v, p));
+    if (!b.wants(1)) return;
+    const Tensor ddf = f->ddf(v, p);
+    b.give(1, ddf.defined() ? b.dy() * b.x(0) * ddf : zeros_like(v));
+  });
+}
+
+#define X(name, Formula) \
+  Tensor name(const Tensor& x) { return apply(Function::name, x); }
+FIT_SIMPLE_FUNCTIONS(X)
+#undef X
+
+Tensor abs(const Tensor& x) {
+  check::defined("abs", "x", x);
+  if (is_floating(x.dtype())) return apply(Function::abs, x);
+  Tensor y = Tensor::empty(x.shape(), int64);
+  run_unary<std::int64_t, std::int64_t>(y, x.to(int64), each_one<std::int64_t, std::int64_t>([](std::int64_t v) {
+                                          return v < 0 ? wrap(-static_cast<std::uint64_t>(v)) : v;
+                                        }));
+  return y;
+}
+Tensor floor(const Tensor& x) { return step(Function::floor, x); }
+Tensor ceil(const Tensor& x) { return step(Function::ceil, x); }
+Tensor round(const Tensor& x) { return step(Function::round, x); }
+Tensor trunc(const Tensor& x) { return step(Function::trunc, x); }
+Tensor sign(const Tensor& x) {
+  check::defined("sign", "x", x);
+  return x.dtype() == int64 ? x.clamp(-1, 1) : step(Function::sign, x);
+}
+Tensor square(const Tensor& x) {
+  check::defined("square", "x", x);
+  return pow(x, 2);
+}
+Tensor reciprocal(const Tensor& x) {
+  check::defined("reciprocal", "x", x);
+  return div(1, x);
+}
+Tensor leaky_relu(const Tensor& x, double negative_slope) { return apply(Function::leaky_relu, x, negative_slope); }
+Tensor elu(const Tensor& x, double alpha) { return apply(Function::elu, x, alpha); }
+Tensor gelu(const Tensor& x, Gelu form) {
+  check::defined("gelu", "x", x);
+  return apply(form == Gelu::exact ? Function::gelu : Function::gelu_tanh, x);
+}
+
+}  // namespace fit

@@ -1,0 +1,213 @@
+// Weights in 8 bits: quantize, dequantize, linear and embedding.
+#include "fit/ops/int8.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <utility>
+
+#include "fit/ops/ops.hpp"
+#include "kernels/gather.hpp"
+#include "matmul/gemm_int8.hpp"
+#include "ops/common/autocast.hpp"
+#include "ops/elementwise/elementwise.hpp"
+#include "ops/elementwise/functions.hpp"
+#include "ops/linalg/flop_counter.hpp"
+#include "tensor/check.hpp"
+#include "tensor/dispatch.hpp"
+
+namespace fit {
+namespace {
+
+constexpr std::int64_t group_sizes[] = {32, 64, 128};
+constexpr double largest = 127;
+
+std::int64_t groups_of(std::int64_t k, std::int64_t size) { return (k + size - 1) / size; }
+
+// The group size for `groups` groups in a row of k, or -1 if there is none. It is unique: two sizes give the same
+// number of groups only for one group, which is the full row.
+std::int64_t size_of_groups(std::int64_t k, std::int64_t groups) {
+  if (groups == groups_of(k, std::max<std::int64_t>(k, 1))) return std::max<std::int64_t>(k, 1);
+  for (const std::int64_t size : group_sizes)
+    if (groups == groups_of(k, size)) return size;
+  return -1;
+}
+
+// Quantizes a group of n finite elements.
+template <class T>
+void quantize_group(const T* x, std::int64_t n, std::int8_t* values, T* scale) {
+  using W = AccT<T>;
+  W max_abs = 0;
+  for (std::int64_t i = 0; i < n; ++i) max_abs = std::max(max_abs, std::abs(static_cast<W>(x[i])));
+  *scale = static_cast<T>(max_abs / static_cast<W>(largest));
+  const auto s = static_cast<W>(*scale);
+  // A scale may underflow to 0. A subnormal scale has lost digits: without the clamp, numbers could exceed 127.
+  for (std::int64_t i = 0; i < n; ++i)
+    values[i] = s == 0 ? std::int8_t{0}
+                       : static_cast<std::int8_t>(std::clamp(std::nearbyint(static_cast<W>(x[i]) / s),
+                                                             static_cast<W>(-largest), static_cast<W>(largest)));
+}
+
+// The operand of the kernels. scales: m.scale() as float32.
+kernels::Int8Weights weights_of(const Int8Matrix& m, const Tensor& scales) {
+  kernels::Int8Weights w;
+  w.data = m.values().data<std::int8_t>().data();
+  w.scales = scales.data<float>().data();
+  w.ld = m.values().shape()[1];
+  w.group = m.group_size();
+  return w;
+}
+
+Tensor dequantized(const Int8Matrix& w) {
+  Tensor y = Tensor::empty(w.values().shape(), w.scale().dtype());
+  const std::int64_t n = y.shape()[0], k = y.shape()[1];
+  if (w.scale().dtype() == float64) {
+    const std::int64_t size = w.group_size(), groups = w.scale().shape()[1];
+    const auto values = w.values().data<std::int8_t>();
+    const auto scales = w.scale().data<double>();
+    for (std::int64_t i = 0; i < n; ++i)
+      for (std::int64_t j = 0; j < k; ++j)
+        y.fresh<double>()[i * k + j] = values[i * k + j] * scales[i * groups + j / size];
+    return y;
+  }
+  const Tensor scales = to_dtype_no_grad(w.scale(), float32);
+  const kernels::Int8Weights from = weights_of(w, scales);
+  y.dtype() == float32 ? kernels::unpack_int8_parallel(n, k, from, y.fresh<float>())
+                       : kernels::unpack_int8_parallel(n, k, from, y.fresh<BFloat16>());
+  return y;
+}
+
+// linear(), and f of it. f may be null.
+Tensor int8_linear(const kernels::Function* f, const Tensor& x, const Int8Matrix& w, const Tensor& bias) {
+  constexpr const char* op = "linear";
+  check::floating(op, "x", x);
+  const DType t = product_dtype(x.dtype(), w.scale().dtype());
+  if (t == float64) {
+    const Tensor y = linear(x, dequantized(w), bias);
+    return f ? detail::apply(*f, y) : y;
+  }
+  const bool cast = autocast_dtype() == bfloat16 && t == bfloat16;  // then float32 operands are read as bfloat16
+  if (!cast) check::same_dtype(op, "x", x, "the scale of the int8 weight", w.scale());
+  const std::int64_t n = w.values().shape()[0], k = w.values().shape()[1];
+  if (x.rank() < 1 || x.shape().back() != k)
+    check::fail(op, "x is ", x.shape(), ", weight is ", w.values().shape(),
+                ": x must be [..., in] and weight [out, in]");
+  if (bias.defined()) {
+    if (!cast) check::same_dtype(op, "x", x, "bias", bias);
+    check::shape(op, "bias", bias, {n});
+  }
+  const Tensor read = t == bfloat16 ? lowered(x) : x;
+  Tensor y = Tensor::empty(x.shape().with(x.rank() - 1, n), t);
+  std::int64_t rows = 1;
+  for (int i = 0; i + 1 < x.rank(); ++i) rows *= x.shape()[i];
+  const Tensor scales = to_dtype_no_grad(w.scale(), float32),
+               b = bias.defined() ? to_dtype_no_grad(bias, float32) : bias;
+  const float* const pb = b.defined() ? b.data<float>().data() : nullptr;
+  const kernels::Int8Weights weights = weights_of(w, scales);
+  detail::count_product(rows, n, k);
+  detail::FunctionOfProduct of_y(f, t == float32, detail::wants_record({read, bias}), y);
+  if (t == bfloat16)
+    kernels::gemm_int8_parallel(rows, n, k, rounded(read).data<BFloat16>().data(), k, weights, y.fresh<BFloat16>(), n,
+                                pb);
+  else
+    kernels::gemm_int8_parallel(rows, n, k, x.data<float>().data(), k, weights, y.fresh<float>(), n, pb,
+                                of_y.tiles<float>(y.fresh<float>(), n));
+  // dx = dy W, db = the sum of dy over its rows
+  return of_y(record(op, {read, bias}, std::move(y), keep::saved(w.values(), w.scale()), [](Backward& g) {
+    if (g.wants(0)) g.give(0, matmul(g.dy(), dequantized({g.saved(0), g.saved(1)})));
+    if (g.wants(1)) g.give(1, g.take_dy());
+  }));
+}
+
+Tensor int8_embedding(const Int8Matrix& table, const Tensor& ids) {
+  const std::int64_t k = table.values().shape()[1];
+  const NoGrad no_grad;
+  const Tensor scale = embedding(table.scale(), ids);  // checks the ids, too
+  Tensor values = Tensor::empty({ids.numel(), k}, int8);
+  kernels::gather_rows(values.fresh<char>(), table.values().raw(), ids.data<std::int64_t>().data(), ids.numel(),
+                       kernels::AxisView(table.values().shape(), 0), size_of(int8), -1);
+  const Tensor rows = dequantized({values, reshape(scale, {ids.numel(), table.scale().shape()[1]})});
+  return reshape(rows, ids.shape().inserted(ids.rank(), k));
+}
+
+}  // namespace
+
+struct detail::Int8Functions {
+  decltype(dequantized)* dequantize;
+  decltype(int8_linear)* linear;
+  decltype(int8_embedding)* embedding;
+  static const Int8Functions& of(const Int8Matrix& w) { return *w.functions_; }
+};
+
+Int8Matrix::Int8Matrix(Tensor values, Tensor scale) {
+  static constexpr detail::Int8Functions functions{dequantized, int8_linear, int8_embedding};
+  constexpr const char* op = "Int8Matrix";
+  check::stored(op, "values", values);
+  check::floating(op, "scale", scale);
+  if (values.dtype() != int8 || values.rank() != 2)
+    check::fail(op, "values is ", values.dtype(), ' ', values.shape(), ": it must be int8 [n, k]");
+  const std::int64_t n = values.shape()[0], k = values.shape()[1];
+  if (scale.rank() != 2 || scale.shape()[0] != n || size_of_groups(k, scale.shape()[1]) < 0)
+    check::fail(op, "values has shape ", values.shape(), ", scale ", scale.shape(), ": scale must be [", n,
+                ", groups], with one group in a row, or one for each 32, 64 or 128 of its ", k);
+  if (scale.requires_grad())
+    check::fail(op, "scale of shape ", scale.shape(), " wants a gradient: int8 weights are not trained; detach() it");
+  values_ = std::move(values);
+  scale_ = std::move(scale);
+  functions_ = &functions;
+}
+
+Tensor dequantize(const Int8Matrix& w) { return detail::Int8Functions::of(w).dequantize(w); }
+Tensor linear(const Tensor& x, const Int8Matrix& w, const Tensor& bias) {
+  return detail::Int8Functions::of(w).linear(nullptr, x, w, bias);
+}
+Tensor detail::apply_to_linear(const kernels::Function& f, const Tensor& x, const Int8Matrix& w, const Tensor& bias) {
+  return detail::Int8Functions::of(w).linear(&f, x, w, bias);
+}
+Tensor embedding(const Int8Matrix& table, const Tensor& ids) {
+  return detail::Int8Functions::of(table).embedding(table, ids);
+}
+
+std::int64_t Int8Matrix::group_size() const { return size_of_groups(values_.shape()[1], scale_.shape()[1]); }
+
+Int8Matrix quantize(const Tensor& w, std::int64_t group_size) {
+  constexpr const char* op = "quantize";
+  check::floating(op, "w", w);
+  if (w.rank() != 2) check::fail(op, "w has shape ", w.shape(), ": it must be [n, k]");
+  if (group_size != 0 && std::count(std::begin(group_sizes), std::end(group_sizes), group_size) == 0)
+    check::fail(op, "group_size is ", group_size, ": it must be 32, 64 or 128, or 0 for a whole row");
+  const std::int64_t n = w.shape()[0], k = w.shape()[1];
+  const std::int64_t size = group_size == 0 ? std::max<std::int64_t>(k, 1) : group_size, groups = groups_of(k, size);
+  Tensor values = Tensor::empty({n, k}, int8), scale = Tensor::empty({n, groups}, w.dtype());
+  dispatch_floating(w.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* const from = static_cast<const T*>(w.raw());
+    std::int8_t* const to = values.fresh<std::int8_t>();
+    T* const scales = scale.fresh<T>();
+    std::atomic<std::int64_t> wrong{-1};
+    parallel_for(n, (1 << 13) / (k + 1) + 1, [&](std::int64_t row, std::int64_t end) {
+      for (; row < end; ++row) {
+        const T* const x = from + row * k;
+        if (!std::all_of(x, x + k, [](T v) { return std::isfinite(static_cast<AccT<T>>(v)); })) wrong = row;
+        for (std::int64_t g = 0; g < groups && wrong < 0; ++g)
+          quantize_group(x + g * size, std::min(size, k - g * size), to + row * k + g * size,
+                         scales + row * groups + g);
+      }
+    });
+    if (wrong >= 0)
+      check::fail(op, "w of shape ", w.shape(), " has a NaN or an infinity in row ", wrong.load(),
+                  ": all must be finite");
+  });
+  return {std::move(values), std::move(scale)};
+}
+
+Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias) {
+  return std::visit([&](const auto& w) { return linear(x, w, bias); }, weight);
+}
+
+Tensor embedding(const Weight& table, const Tensor& ids, std::int64_t padding_idx) {
+  if (const auto* const floating = std::get_if<Tensor>(&table)) return embedding(*floating, ids, padding_idx);
+  return embedding(std::get<Int8Matrix>(table), ids);
+}
+
+}  // namespace fit

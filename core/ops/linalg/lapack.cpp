@@ -1,0 +1,84 @@
+// In its own file because xtensor-blas takes long to compile.
+#include "ops/linalg/lapack.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <xtensor-blas/xlinalg.hpp>
+
+#include "fit/tensor/xtensor.hpp"
+
+namespace fit::lapack {
+namespace {
+
+template <class T>
+auto view(Matrix<T> m) {
+  const std::array<std::size_t, 2> shape{static_cast<std::size_t>(m.rows), static_cast<std::size_t>(m.cols)};
+  return xt::adapt(m.data, shape[0] * shape[1], xt::no_ownership(), shape);
+}
+
+template <class E>
+void copy(const E& from, Out to) {
+  view(to) = from;
+}
+
+// Whether f() succeeds; xtensor-blas throws if LAPACK finds no result.
+template <class F>
+bool found(const F& f) {
+  try {
+    f();
+    return true;
+  } catch (const std::runtime_error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+bool solve(In a, In b, Out x) {
+  return found([&] { copy(xt::linalg::solve(view(a), view(b)), x); });
+}
+
+bool lstsq(In a, In b, Out x) {
+  return found([&] {
+    const auto result = xt::linalg::lstsq(view(a), view(b));
+    copy(std::get<0>(result), x);
+  });
+}
+
+bool inv(In a, Out y) {
+  return found([&] { copy(xt::linalg::inv(view(a)), y); });
+}
+
+double det(In a) { return xt::linalg::det(view(a)); }
+
+int cholesky(In a, Out l) {  // xt::linalg::cholesky() does not return the minor
+  xt::xtensor<double, 2, xt::layout_type::column_major> m = view(a);
+  const int minor = xt::lapack::potr(m, 'L');
+  copy(xt::tril(m), l);
+  return minor;
+}
+
+bool eigh(In a, double* values, Out vectors) {
+  return found([&] {
+    const auto [w, v] = xt::linalg::eigh(view(a), 'L');
+    std::copy(w.begin(), w.end(), values);
+    copy(v, vectors);
+  });
+}
+
+bool svd(In a, Out u, double* s, Out vt) {
+  return found([&] {
+    const auto [left, values, right] = xt::linalg::svd(view(a), false, true);
+    copy(left, u);
+    std::copy(values.begin(), values.end(), s);
+    copy(right, vt);
+  });
+}
+
+void qr(In a, Out q, Out r) {
+  const auto [orthogonal, upper] = xt::linalg::qr(view(a), xt::linalg::qrmode::reduced);
+  copy(orthogonal, q);
+  copy(upper, r);
+}
+
+}  // namespace fit::lapack

@@ -1,0 +1,132 @@
+// conv1d and conv2d: im2col (the elements of every window side by side), then a matrix product.
+#include <algorithm>
+
+#include "fit/threads/parallel.hpp"
+#include "kernels/copy.hpp"
+#include "ops/common/autocast.hpp"
+#include "ops/common/precision.hpp"
+#include "ops/network/patches.hpp"
+#include "tensor/check.hpp"
+#include "tensor/dispatch.hpp"
+
+namespace fit {
+namespace {
+
+Tensor patches_backward(const char* op, const Tensor& y, const Windows& w, const Shape& shape);
+
+std::int64_t places(std::int64_t n, std::int64_t size, std::int64_t stride, std::int64_t dilation) {
+  return (n - dilation * (size - 1) - 1) / stride + 1;
+}
+
+Shape patches_shape(const Shape& x, const Windows& w) {
+  return {x[0],
+          x[1],
+          w.height,
+          w.width,
+          places(x[2], w.height, w.stride_down, w.dilation_down),
+          places(x[3], w.width, w.stride_right, w.dilation_right)};
+}
+
+}  // namespace
+
+Tensor patches(const char* op, const Tensor& x, const Windows& w) {
+  const Shape& s = x.shape();
+  Tensor y = Tensor::empty(patches_shape(s, w), x.dtype());
+  const std::int64_t row = s[3], plane = s[2] * row;
+  const kernels::Strides from{s[1] * plane,        plane,         w.dilation_down * row, w.dilation_right,
+                              w.stride_down * row, w.stride_right};
+  kernels::copy(y.shape(), size_of(x.dtype()), y.fresh<char>(), kernels::row_major(y.shape()), x.raw(), from);
+  return record(op, {x}, std::move(y), keep::nothing,
+                [op, w](Backward& b) { b.give(0, patches_backward(op, b.dy(), w, b.shape(0))); });
+}
+
+namespace {
+
+// The adjoint (col2im): adds up elements that belong to several windows.
+Tensor patches_backward(const char* op, const Tensor& y, const Windows& w, const Shape& shape) {
+  return with_precision(Precision::rounded, {y}, [&](const Tensor& y) {
+    Tensor x = zeros(shape, y.dtype());
+    const std::int64_t rows = shape[2], cols = shape[3], down = y.shape()[4], right = y.shape()[5];
+    dispatch_compute_floating(y.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      T* const to = x.fresh<T>();
+      const T* const all = y.data<T>().data();
+      const std::int64_t each = w.height * w.width * down * right;
+      parallel_for(shape[0] * shape[1], std::max<std::int64_t>(1, (1 << 14) / std::max<std::int64_t>(each, 1)),
+                   [&](std::int64_t plane, std::int64_t end) {
+                     for (; plane < end; ++plane) {
+                       const T* from = all + plane * each;
+                       for (std::int64_t k = 0; k < w.height; ++k)
+                         for (std::int64_t l = 0; l < w.width; ++l)
+                           for (std::int64_t i = 0; i < down; ++i, from += right) {
+                             T* const at = to + plane * rows * cols + (i * w.stride_down + k * w.dilation_down) * cols +
+                                           l * w.dilation_right;
+                             for (std::int64_t j = 0; j < right; ++j) at[j * w.stride_right] += from[j];
+                           }
+                     }
+                   });
+    });
+    return record(op, {y}, std::move(x), keep::nothing, [op, w](Backward& b) { b.give(0, patches(op, b.dy(), w)); });
+  });
+}
+
+// The convolution of x [N, C, H, W] and weight [O, C / groups, K, L]. Only the windows are not checked yet.
+Tensor convolution(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias, const Windows& w,
+                   const std::vector<std::int64_t>& padding, std::int64_t groups) {
+  return with_precision(Precision::rounded_or_native, {x, weight}, [&](const Tensor& given, const Tensor& weight) {
+    const bool cast = autocast_dtype() == bfloat16 && product_dtype(given.dtype(), weight.dtype()) == bfloat16;
+    const Tensor x = cast ? given.to(bfloat16) : given;
+    const Tensor wide = padding.empty() ? x : pad(x, padding);
+    const Tensor p = patches(op, wide, w);
+    const std::int64_t n = p.shape()[0], outputs = weight.shape()[0], places = p.shape()[4] * p.shape()[5];
+    const std::int64_t inputs = weight.shape()[1] * w.height * w.width;
+    const Tensor y =
+        matmul(reshape(weight, Shape{groups, outputs / groups, inputs}), reshape(p, Shape{n, groups, inputs, places}));
+    Tensor shaped = reshape(y, Shape{n, outputs, p.shape()[4], p.shape()[5]});
+    if (!bias.defined()) return shaped;
+    const Tensor sum = shaped + reshape(bias, Shape{outputs, 1, 1});
+    return cast ? sum.to(bfloat16) : sum;
+  });
+}
+
+// Checks the arguments of conv1d (axes = 1) or conv2d (axes = 2).
+void expect_convolution(const char* op, int axes, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const ConvOptions& o) {
+  const char* const sizes =
+      axes == 1 ? "x [N, C, L] and weight [O, C / groups, K]" : "x [N, C, H, W] and weight [O, C / groups, K, L]";
+  check::floating(op, "x", x);
+  check::floating(op, "weight", weight);
+  constexpr std::int64_t largest = std::int64_t{1} << 30;
+  if (o.stride() < 1 || o.dilation() < 1 || o.padding() < 0 || o.groups() < 1 ||
+      std::max({o.stride(), o.dilation(), o.padding(), o.groups()}) > largest)
+    check::fail(op, "stride ", o.stride(), ", padding ", o.padding(), ", dilation ", o.dilation(), ", groups ",
+                o.groups(), ": padding can't be negative, the others must be positive, and all at most 2^30");
+  if (x.rank() != axes + 2 || weight.rank() != axes + 2 || x.shape()[1] != weight.shape()[1] * o.groups() ||
+      weight.shape()[0] % o.groups() != 0 || weight.numel() == 0)
+    check::fail(op, "x has shape ", x.shape(), ", weight ", weight.shape(), ", groups is ", o.groups(),
+                ": they must be ", sizes, ", none of them empty, with groups a divisor of O");
+  for (int a = 2; a < axes + 2; ++a)
+    if (o.dilation() * (weight.shape()[a] - 1) + 1 > x.shape()[a] + 2 * o.padding())
+      check::fail(op, "x has shape ", x.shape(), ", weight ", weight.shape(), ", padding ", o.padding(), ", dilation ",
+                  o.dilation(), ": the window is wider than axis ", a);
+  if (bias.defined()) check::floating(op, "bias", bias), check::shape(op, "bias", bias, {weight.shape()[0]});
+}
+
+}  // namespace
+
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& o) {
+  expect_convolution("conv1d", 1, x, weight, bias, o);
+  const Windows w{1, weight.shape()[2], 1, o.stride(), 1, o.dilation()};
+  const auto padding =
+      o.padding() > 0 ? std::vector<std::int64_t>{o.padding(), o.padding()} : std::vector<std::int64_t>{};
+  return squeeze(convolution("conv1d", unsqueeze(x, 2), unsqueeze(weight, 2), bias, w, padding, o.groups()), 2);
+}
+
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& o) {
+  expect_convolution("conv2d", 2, x, weight, bias, o);
+  const Windows w{weight.shape()[2], weight.shape()[3], o.stride(), o.stride(), o.dilation(), o.dilation()};
+  const auto padding = o.padding() > 0 ? std::vector<std::int64_t>(4, o.padding()) : std::vector<std::int64_t>{};
+  return convolution("conv2d", x, weight, bias, w, padding, o.groups());
+}
+
+}  // namespace fit

@@ -1,0 +1,17 @@
+#pragma once
+#include "fit/ops/ops.hpp"
+
+namespace fit {
+
+/// The windows on the last two axes of x [N, C, H, W]. Trivially copyable, so that an adjoint can capture it.
+struct Windows {
+  std::int64_t height, width;                          // of a window
+  std::int64_t stride_down = 1, stride_right = 1;      // between windows
+  std::int64_t dilation_down = 1, dilation_right = 1;  // between the elements of a window
+};
+
+/// The elements of every window (im2col): [N, C, height, width, windows down, windows right]. The caller checks that
+/// the windows fit.
+Tensor patches(const char* op, const Tensor& x, const Windows& w);
+
+}  // namespace fit

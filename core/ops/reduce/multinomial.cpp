@@ -1,0 +1,76 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "fit/ops/ops.hpp"
+#include "fit/tensor/random.hpp"
+#include "tensor/check.hpp"
+
+namespace fit {
+namespace {
+
+// Draws without replacement: the ids of the `count` largest weight / e, with e from the exponential distribution.
+void draw_once(std::int64_t* ids, std::int64_t count, const double* weight, std::int64_t n, const double* uniform) {
+  std::vector<double> key(static_cast<std::size_t>(n));
+  for (std::int64_t i = 0; i < n; ++i)
+    key[static_cast<std::size_t>(i)] = weight[i] > 0 ? std::log(weight[i]) - std::log(-std::log1p(-uniform[i]))
+                                                     : -std::numeric_limits<double>::infinity();
+  std::vector<std::int64_t> order(static_cast<std::size_t>(n));
+  std::iota(order.begin(), order.end(), 0);
+  const auto better = [&](std::int64_t a, std::int64_t b) {
+    const double x = key[static_cast<std::size_t>(a)], y = key[static_cast<std::size_t>(b)];
+    return x > y || (x == y && a < b);
+  };
+  // Ids of weight 0 are never drawn.
+  const auto chosen = std::partition(order.begin(), order.end(), [&](std::int64_t i) { return weight[i] > 0; });
+  std::partial_sort(order.begin(), order.begin() + count, chosen, better);
+  std::copy_n(order.begin(), count, ids);
+}
+
+void draw_again(std::int64_t* ids, std::int64_t count, const double* weight, std::int64_t n, const double* uniform) {
+  std::vector<double> sums(static_cast<std::size_t>(n));
+  std::partial_sum(weight, weight + n, sums.begin());
+  std::int64_t last = n - 1;  // with a weight above 0
+  while (weight[last] == 0) --last;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t id = std::upper_bound(sums.begin(), sums.end(), uniform[i] * sums.back()) - sums.begin();
+    ids[i] = std::min(id, last);
+  }
+}
+
+}  // namespace
+
+Tensor multinomial(const Tensor& weights, std::int64_t count, Replacement replacement, Generator& g) {
+  check::floating("multinomial", "weights", weights);
+  if (weights.rank() != 1 && weights.rank() != 2)
+    check::fail("multinomial", "weights has shape ", weights.shape(), ": it must be [C] or [N, C]");
+  if (count < 0) check::fail("multinomial", "count is ", count, ": it can't be negative");
+  const NoGrad no_grad;
+  const std::int64_t n = weights.shape().back(), rows = weights.rank() == 1 ? 1 : weights.shape()[0];
+  const bool again = replacement == Replacement::yes;
+  const Tensor wide = weights.to(float64);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const double* const w = wide.data<double>().data() + r * n;
+    std::int64_t possible = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      if (!(w[i] >= 0) || std::isinf(w[i]))
+        check::fail("multinomial", "the weight at ", i, " of row ", r, " is ", w[i],
+                    ": it must be finite, and not negative");
+      possible += w[i] > 0;
+    }
+    if (possible < (again ? std::min<std::int64_t>(count, 1) : count))
+      check::fail("multinomial", "row ", r, " has ", possible, " weights that are not 0, ", count,
+                  " ids are to be drawn",
+                  again ? ": there must be one" : ": there must be as many; or draw with Replacement::yes");
+  }
+  Tensor ids = Tensor::empty(weights.shape().with(weights.rank() - 1, count), int64);
+  const std::int64_t numbers = again ? count : n;
+  const Tensor uniform = rand({rows, numbers}, float64, g);
+  for (std::int64_t r = 0; r < rows && count > 0; ++r)
+    (again ? draw_again : draw_once)(ids.fresh<std::int64_t>() + r * count, count, wide.data<double>().data() + r * n,
+                                     n, uniform.data<double>().data() + r * numbers);
+  return ids;
+}
+
+}  // namespace fit

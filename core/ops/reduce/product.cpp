@@ -1,0 +1,263 @@
+// prod and cumprod. Products are computed in double. A slice whose products leave double's range on the way is computed
+// again in LongRange.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "base/scratch.hpp"
+#include "kernels/rows/reduce.hpp"
+#include "ops/common/composed.hpp"
+#include "ops/common/precision.hpp"
+#include "ops/elementwise/arithmetic.hpp"
+#include "ops/index/axis_slices.hpp"
+#include "ops/reduce/long_range.hpp"
+#include "ops/reduce/reduction.hpp"
+#include "tensor/dispatch.hpp"
+
+namespace fit {
+namespace {
+
+/// Calls run(1.0); if it returns false, run(LongRange(1)).
+template <class Run>
+void with_range(const Run& run) {
+  if (!run(1.)) run(LongRange(1));
+}
+
+/// Whether the product v of a and b is as exact as a product can be.
+bool exact(double v, double a, double b) { return std::isnormal(v) || (v == 0 && (a == 0 || b == 0)); }
+bool exact(const LongRange&, const LongRange&, const LongRange&) { return true; }
+
+/// A product that notes whether it left N's range.
+template <class N>
+class RunningProduct {
+ public:
+  explicit RunningProduct(N start) : value_(start) {}
+  const N& value() const { return value_; }
+  bool fits() const { return fits_; }
+  void times(const N& v) {
+    const N before = value_;
+    value_ = before * v;
+    fits_ &= exact(value_, before, v);
+  }
+
+ private:
+  N value_;
+  bool fits_ = true;
+};
+
+/// x as rows [N, n], one for each product over the axes that are 1 in `kept`; and the way back.
+struct Rows {
+  Rows(const Tensor& x, const Shape& kept) : back(static_cast<std::size_t>(x.rank())) {
+    std::vector<int> order;
+    for (const bool goes : {false, true})
+      for (int a = 0; a < x.rank(); ++a)
+        if ((kept[a] == 1) == goes) order.push_back(a);
+    for (int i = 0; i < x.rank(); ++i) back[static_cast<std::size_t>(order[static_cast<std::size_t>(i)])] = i;
+    const Tensor permuted = permute(x, order);
+    moved = permuted.shape();
+    const std::int64_t rows = kept.numel();
+    flat = reshape(permuted, {rows, rows == 0 ? 0 : x.numel() / rows});
+  }
+  Tensor in_shape_of_x(const Tensor& rows) const { return permute(reshape(rows, moved), back); }
+
+  Tensor flat;
+  Shape moved;
+  std::vector<int> back;
+};
+
+/// For each element of a row, dy times the product of all others: those before it times those after it. Returns false
+/// if N's range was left.
+template <class N, class T>
+bool others_of_row(T* out, const T* in, T dy, std::int64_t n, N one) {
+  const kernels::Scratch<N> before(std::max<std::int64_t>(n, 1));
+  RunningProduct<N> left(one), right(one);
+  right.times(N(dy));
+  for (std::int64_t i = 0; i < n; ++i) {
+    before.get()[i] = left.value();
+    left.times(N(in[i]));
+  }
+  for (std::int64_t i = n - 1; i >= 0; --i) {
+    out[i] = static_cast<T>(static_cast<double>(before.get()[i] * right.value()));
+    right.times(N(in[i]));
+  }
+  return left.fits() && right.fits();
+}
+
+Tensor row_gradients(const Tensor& rows, const Tensor& dy) {
+  Tensor y = Tensor::empty(rows.shape(), rows.dtype());
+  const std::int64_t n = rows.size(1);
+  dispatch_compute_floating(rows.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* const out = y.fresh<T>();
+    const T *const in = rows.data<T>().data(), *const seed = dy.data<T>().data();
+    parallel_for(rows.size(0), std::max<std::int64_t>(1, (1 << 14) / std::max<std::int64_t>(n, 1)),
+                 [&](std::int64_t r, std::int64_t end) {
+                   for (; r < end; ++r)
+                     with_range([&](auto one) { return others_of_row(out + r * n, in + r * n, seed[r], n, one); });
+                 });
+  });
+  return y;
+}
+
+/// The gradient of products over the axes that are 1 in `kept`. While gradients are recorded, it uses differentiable
+/// products: of n copies of the row, each with another element replaced by 1.
+Tensor product_gradient(const Tensor& x, const Tensor& dy, const Shape& kept, bool recording) {
+  const Rows rows(x, kept);
+  if (!recording) return rows.in_shape_of_x(row_gradients(rows.flat, dy));
+  const Tensor one_left_out = where(eye(rows.flat.size(1)).to(boolean), 1, unsqueeze(rows.flat, 1));
+  return rows.in_shape_of_x(prod(one_left_out, -1)) * reshape(dy, kept);
+}
+
+/// The products over r's axes, as rows; double's range may be left on the way.
+template <class T>
+void products(const Reduction& r, const Tensor& x, T* out) {
+  Tensor doubtful = zeros({r.outputs()}, boolean);
+  fold_floating<T>(r, x, 1.0, kernels::reduce<T>().prod, nullptr, std::multiplies<>(),
+                   [out, again = doubtful.fresh<bool>()](std::int64_t i, double p) {
+                     out[i] = static_cast<T>(p);
+                     again[i] = !std::isnormal(p);
+                   });
+  const auto again = doubtful.data<bool>();
+  if (std::none_of(again.begin(), again.end(), [](bool b) { return b; })) return;
+  const Tensor rows = Rows(x.detach(), r.shape(keepdims)).flat;
+  for (std::int64_t i = 0; i < again.size(); ++i) {
+    if (!again[i]) continue;
+    const T* const row = rows.data<T>().data() + i * r.count();
+    LongRange p(1);
+    for (std::int64_t k = 0; k < r.count(); ++k) p = p * LongRange(row[k]);
+    out[i] = static_cast<T>(static_cast<double>(p));
+  }
+}
+
+// ---- cumprod
+// ----------------------------------------------------------------------------------------------------------
+
+/// The running product of n elements `step` apart. Returns false if N's range was left.
+template <class N, class T>
+bool running_product(T* y, const T* x, std::int64_t n, std::int64_t step, N one) {
+  RunningProduct<N> product(one);
+  for (std::int64_t i = 0; i < n; ++i) {
+    product.times(N(x[i * step]));
+    y[i * step] = static_cast<T>(static_cast<double>(product.value()));
+  }
+  return product.fits();
+}
+
+/// dx[j] = sum over i >= j of dy[i] (the product of x[0] … x[i] without x[j]): the product of those before j, times
+/// g[j] = dy[j] + x[j + 1] g[j + 1]. Returns false if N's range was left.
+template <class N, class T>
+bool running_product_gradient(T* dx, const T* x, const T* dy, std::int64_t n, std::int64_t step, N one) {
+  const kernels::Scratch<N> before(std::max<std::int64_t>(n, 1));
+  RunningProduct<N> left(one);
+  for (std::int64_t i = 0; i < n; ++i) {
+    before.get()[i] = left.value();
+    left.times(N(x[i * step]));
+  }
+  bool fits = left.fits();
+  N g(0);
+  for (std::int64_t i = n - 1; i >= 0; --i) {
+    if (i + 1 < n) {
+      RunningProduct<N> later(g);
+      later.times(N(x[(i + 1) * step]));
+      fits &= later.fits();
+      g = later.value();
+    }
+    g = g + N(dy[i * step]);
+    dx[i * step] = static_cast<T>(static_cast<double>(before.get()[i] * g));
+  }
+  return fits && std::isfinite(static_cast<double>(g));
+}
+
+/// Calls body(offset of the first element) for each slice, in parallel.
+template <class Body>
+void each_slice(const kernels::AxisView& slices, const Body& body) {
+  each_group_of_slices(slices, [&](std::int64_t at, std::int64_t count) {
+    for (std::int64_t l = 0; l < count; ++l) body(at + l * (slices.inner > 1 ? 1 : slices.n));
+  });
+}
+
+Tensor running_products(const Tensor& x, int axis) {
+  Tensor y = Tensor::empty(x.shape(), x.dtype());
+  const kernels::AxisView slices(x.shape(), axis);
+  dispatch_compute(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* const out = y.fresh<T>();
+    const T* const in = x.data<T>().data();
+    each_slice(slices, [&](std::int64_t at) {
+      if constexpr (std::is_floating_point_v<T>) {
+        with_range([&](auto one) { return running_product(out + at, in + at, slices.n, slices.inner, one); });
+      } else {
+        std::int64_t product = 1;
+        for (std::int64_t i = 0; i < slices.n; ++i) {
+          product = Mul::integers(product, in[at + i * slices.inner]);
+          out[at + i * slices.inner] = static_cast<T>(product);
+        }
+      }
+    });
+  });
+  return y;
+}
+
+Tensor running_product_gradients(const Tensor& x, const Tensor& dy, int axis) {
+  Tensor dx = Tensor::empty(x.shape(), x.dtype());
+  const kernels::AxisView slices(x.shape(), axis);
+  dispatch_compute_floating(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* const out = dx.fresh<T>();
+    const T *const in = x.data<T>().data(), *const seed = dy.data<T>().data();
+    each_slice(slices, [&](std::int64_t at) {
+      with_range([&](auto one) {
+        return running_product_gradient(out + at, in + at, seed + at, slices.n, slices.inner, one);
+      });
+    });
+  });
+  return dx;
+}
+
+/// By operations: after k rounds of doubling, an element is the product of the last 2^k. Its gradients of every order
+/// are correct with zeros, too.
+Tensor composed_cumprod(const Tensor& x, int axis) {
+  Tensor y = x.clone();
+  const std::int64_t n = kernels::AxisView(x.shape(), axis).n;
+  for (std::int64_t step = 1; step < n; step *= 2)
+    y = cat({slice(y, axis, 0, step), slice(y, axis, step, n) * slice(y, axis, 0, n - step)}, axis);
+  return y;
+}
+
+}  // namespace
+
+Tensor prod(const Tensor& x, const Axes& axes, KeepDims keep) {
+  const Reduction r("prod", x, axes);
+  return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
+    Tensor y = Tensor::empty(r.shape(keep), total_dtype(x));
+    dispatch_compute(x.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      Total<T>* const out = y.fresh<Total<T>>();
+      constexpr auto times = [](auto a, auto b) { return Mul::integers(a, b); };
+      if constexpr (std::is_floating_point_v<T>)
+        products(r, x, out);
+      else
+        fold_plain<std::int64_t>(r, x.data<T>().data(), std::int64_t{1}, times, times,
+                                 [out](std::int64_t i, std::int64_t p) { out[i] = p; });
+    });
+    return record("prod", {x}, std::move(y), keep::inputs, [kept = r.shape(keepdims)](Backward& b) {
+      b.give(0, product_gradient(b.x(0), b.dy(), kept, b.recording()));
+    });
+  });
+}
+
+Tensor cumprod(const Tensor& x, int axis) {
+  axis = slice_axis("cumprod", x, axis);
+  return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
+    return record("cumprod", {x}, running_products(x.dtype() == boolean ? x.to(int64) : x, axis), keep::inputs,
+                  [axis](Backward& b) {
+                    if (!b.recording()) return b.give(0, running_product_gradients(b.x(0), b.dy(), axis));
+                    give_by_decomposition(b, [axis](const std::vector<Tensor>& x) {
+                      return std::vector<Tensor>{composed_cumprod(x[0], axis)};
+                    });
+                  });
+  });
+}
+
+}  // namespace fit

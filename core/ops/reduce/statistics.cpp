@@ -1,0 +1,148 @@
+// median, quantile, unique, bincount, histogram: by sorting and counting.
+#include <algorithm>
+#include <cmath>
+
+#include "fit/ops/ops.hpp"
+#include "ops/common/precision.hpp"
+#include "ops/index/axis_slices.hpp"
+#include "tensor/dispatch.hpp"
+
+namespace fit {
+namespace {
+
+Tensor flat(const Tensor& x) { return reshape(x, Shape{x.numel()}); }
+
+// x (a scalar as a vector of one) sorted along an axis, for taking elements by rank.
+struct Sorted {
+  Sorted(const char* op, const Tensor& given, int a) : axis(slice_axis(op, given, a)), scalar(given.rank() == 0) {
+    const Tensor x = scalar ? flat(given) : given;
+    n = x.shape()[axis];
+    if (n == 0) check::fail(op, "axis ", axis, " of shape ", x.shape(), " has no elements to choose from");
+    std::tie(values, ids) = sort(x, axis);
+    has_nan = isnan(slice(values.detach(), axis, n - 1, n));
+  }
+  // The index of element i of a sorted slice; of the last element, a NaN, if the slice has NaN.
+  Tensor place(std::int64_t i) const { return where(has_nan, n - 1, full(has_nan.shape(), i, int64)); }
+  Tensor shaped(const Tensor& y, KeepDims keep) const {
+    return scalar ? reshape(y, Shape{}) : keep == keepdims ? y : squeeze(y, axis);
+  }
+
+  int axis;
+  bool scalar;
+  std::int64_t n;
+  Tensor values, ids, has_nan;
+};
+
+}  // namespace
+
+std::pair<Tensor, Tensor> median(const Tensor& x, int axis, KeepDims keep) {
+  const Sorted s("median", x, axis);
+  const Tensor place = s.place((s.n - 1) / 2);
+  return {s.shaped(gather(s.values, s.axis, place), keep), s.shaped(gather(s.ids, s.axis, place), keep)};
+}
+
+Tensor median(const Tensor& x) {
+  check::defined("median", "x", x);
+  return median(flat(x), 0).first;
+}
+
+Tensor quantile(const Tensor& x, double q, int axis, KeepDims keep) {
+  check::floating("quantile", "x", x);
+  if (!(q >= 0 && q <= 1)) check::fail("quantile", "q is ", q, ": it must be in 0 … 1");
+  return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
+    const Sorted s("quantile", x, axis);
+    const double place = q * static_cast<double>(s.n - 1), low = std::floor(place), share = place - low;
+    const auto i = static_cast<std::int64_t>(low);
+    Tensor y = gather(s.values, s.axis, s.place(i));
+    if (share > 0) {
+      const Tensor above = gather(s.values, s.axis, s.place(i + 1)), gap = above - y;
+      if (all(isfinite(gap)).item<bool>()) {
+        y = y + gap * share;
+      } else {  // half of a gap can't overflow
+        const Tensor half = (above * 0.5 - y * 0.5) * share;
+        y = y + half + half;
+      }
+    }
+    return s.shaped(y, keep);
+  });
+}
+
+Tensor quantile(const Tensor& x, double q) {
+  check::floating("quantile", "x", x);
+  return quantile(flat(x), q, 0);
+}
+
+Unique unique(const Tensor& x) {
+  check::defined("unique", "x", x);
+  const std::pair<Tensor, Tensor> in_order = sort(flat(x.detach()), 0);
+  const Tensor &sorted = in_order.first, &order = in_order.second;
+  const std::int64_t n = sorted.numel();
+  Unique u{Tensor(), Tensor::empty(x.shape(), int64), Tensor()};
+  std::vector<std::int64_t> first, counts;  // for each distinct number: index in `sorted`, and count
+  dispatch(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const auto at = sorted.data<T>();
+    const auto ids = order.data<std::int64_t>();
+    for (std::int64_t i = 0; i < n; ++i) {
+      const bool same = i > 0 && (at[i] == at[i - 1] || (at[i] != at[i] && at[i - 1] != at[i - 1]));
+      if (!same) first.push_back(i), counts.push_back(0);
+      ++counts.back();
+      u.inverse.fresh<std::int64_t>()[ids[i]] = static_cast<std::int64_t>(first.size()) - 1;
+    }
+  });
+  const auto found = static_cast<std::int64_t>(first.size());
+  u.values = index_select(sorted, 0, tensor(first, {found}));
+  u.counts = tensor(counts, {found});
+  return u;
+}
+
+Tensor bincount(const Tensor& ids, const Tensor& weights, std::int64_t minimum) {
+  check::dtype("bincount", "ids", ids, int64);
+  if (ids.rank() != 1) check::fail("bincount", "ids has shape ", ids.shape(), ": it must be [N]");
+  if (minimum < 0) check::fail("bincount", "minimum is ", minimum, ": it can't be negative");
+  std::int64_t n = minimum;
+  for (const std::int64_t id : ids.data<std::int64_t>()) {
+    if (id < 0 || id == INT64_MAX)
+      check::fail("bincount", "an id is ", id, ": it must be 0 or more, and can be counted");
+    n = std::max(n, id + 1);
+  }
+  if (!weights.defined()) return scatter_add(zeros({n}, int64), 0, ids, ones_like(ids));
+  check::floating("bincount", "weights", weights);
+  check::shape("bincount", "weights", weights, ids.shape());
+  return scatter_add(zeros({n}, weights.dtype()), 0, ids, weights);
+}
+
+std::pair<Tensor, Tensor> histogram(const Tensor& x, std::int64_t bins) {
+  check::floating("histogram", "x", x);
+  if (x.numel() == 0) return histogram(x, bins, 0, 1);
+  const NoGrad no_grad;
+  const double low = min(x).item(), high = max(x).item();
+  if (!std::isfinite(low) || !std::isfinite(high))
+    check::fail("histogram", "x goes from ", low, " to ", high, ": give the range that is to be counted");
+  return low < high ? histogram(x, bins, low, high) : histogram(x, bins, low - 0.5, high + 0.5);
+}
+
+std::pair<Tensor, Tensor> histogram(const Tensor& x, std::int64_t bins, double low, double high) {
+  check::floating("histogram", "x", x);
+  if (bins < 1) check::fail("histogram", "bins is ", bins, ": it must be positive");
+  if (!(std::isfinite(low) && std::isfinite(high) && low < high))
+    check::fail("histogram", "the range is ", low, " … ", high, ": both must be finite, and low below high");
+  const auto counts_and_edges = with_precision(Precision::float32, {x}, [&](const Tensor& x) {
+    const Tensor edges = linspace(low, high, bins + 1, x.dtype());
+    Tensor counts = zeros({bins}, int64);
+    std::int64_t* const count = counts.fresh<std::int64_t>();
+    dispatch_compute_floating(x.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      const auto edge = edges.data<T>();
+      for (const T v : x.data<T>()) {
+        if (!(v >= edge[0] && v <= edge[bins])) continue;
+        const std::int64_t above = std::upper_bound(edge.begin(), edge.end(), v) - edge.begin();
+        ++count[std::min(above, bins) - 1];
+      }
+    });
+    return std::vector<Tensor>{counts, edges};
+  });
+  return {counts_and_edges[0], counts_and_edges[1]};
+}
+
+}  // namespace fit

@@ -1,0 +1,86 @@
+#include "fit/nn/attention/attention_context.hpp"
+
+#include <algorithm>
+
+#include "attention/attend.hpp"
+#include "fit/ops/ops.hpp"
+#include "tensor/check.hpp"
+
+namespace fit::nn {
+namespace {
+
+constexpr const char* context_op = "AttentionContext";
+
+// The term of the layer, or that of the context.
+template <class T>
+T one_of(const char* name, const T& own, const T& given) {
+  if (own.defined() && given.defined())
+    check::fail(context_op, name, " is given by the layer and by its call: only one of them can have it");
+  return own.defined() ? own : given;
+}
+
+}  // namespace
+
+AttentionOptions AttentionContext::options(const AttentionOptions& own) const {
+  if (own.cache() && cache) check::fail(context_op, "a cache is given by the layer and by its call: give one of them");
+  const std::int64_t windows[] = {own.window(), terms.window()};  // 0: none
+  AttentionOptions all = own;
+  all.mask(combine_masks(own.mask(), terms.mask()));
+  all.attends(own.attends() & terms.attends());
+  all.causal(own.causal() || terms.causal() || cache);
+  all.window(windows[0] == 0 || windows[1] == 0 ? windows[0] + windows[1] : std::min(windows[0], windows[1]));
+  all.bias(one_of("a bias", own.bias(), terms.bias()));
+  all.alibi(one_of("alibi", own.alibi(), terms.alibi()));
+  all.sink(one_of("a sink", own.sink(), terms.sink()));
+  all.score(one_of("a score", own.score(), terms.score()));
+  if (cache) all.cache(*cache);
+  return all;
+}
+
+Tensor AttentionContext::attend(const Heads& q, const Heads& k, const Heads& v, const AttentionOptions& own) const {
+  if (own.weights() || own.lse())
+    check::fail(context_op, "the options ask for ", own.weights() ? "weights" : "lse",
+                ": the output alone is returned; set AttentionContext::weights, or call fit::attend()");
+  const AttentionOptions all = options(own).weights(weights != nullptr);
+  const AttentionResult r = fit::detail::attend("attend", q, k, v, all);
+  if (weights) weights->push_back(r.weights);
+  return r.output;
+}
+
+AttentionContext AttentionContext::of_memory() const {
+  AttentionContext c(memory.terms);
+  c.weights = memory.weights;
+  c.projected = memory.projected;
+  return c;
+}
+
+AttentionContext without_padding(const Tensor& mask, const Tensor& x) {
+  AttentionContext c(mask);
+  c.padding = Unpadding::of(mask, x.shape());
+  return c;
+}
+
+// ---- Unpadding -----------------------------------------------------------------------------------------------------
+
+std::optional<Unpadding> Unpadding::of(const Tensor& mask, const Shape& sequences) {
+  if (!mask.defined() || sequences.rank() != 3) return std::nullopt;
+  const std::int64_t batch = sequences[0], length = sequences[1];
+  if (mask.shape() != Shape{batch, 1, length} && mask.shape() != Shape{batch, 1, 1, length}) return std::nullopt;
+  Unpadding u;
+  u.visible_ = ne(mask.detach(), 0).reshape({batch, length, 1});
+  u.rows_ = nonzero(u.visible_.reshape({-1})).reshape({-1});
+  if (u.rows_.numel() == batch * length) return std::nullopt;
+  if (u.rows_.numel() == 0) u.rows_ = zeros({1}, int64);  // no token: the first place stands for all
+  u.places_ = clamp_min(cumsum(u.visible_.reshape({-1}).to(int64), 0) - 1, 0);
+  return u;
+}
+
+Tensor Unpadding::remove(const Tensor& x) const { return index_select(x.reshape({-1, x.size(2)}), 0, rows_); }
+
+Tensor Unpadding::restore(const Tensor& x) const {
+  return index_select(x, 0, places_).reshape({visible_.size(0), visible_.size(1), x.size(1)});
+}
+
+Tensor Unpadding::zero_padding(const Tensor& x) const { return where(visible_, x, 0); }
+
+}  // namespace fit::nn

@@ -1,0 +1,87 @@
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "fit/ops/int8.hpp"
+#include "fit/tensor/tensor.hpp"
+
+/// The tensors that a layer lists.
+namespace fit::nn {
+
+class Fields;
+
+namespace detail {
+
+class Parametrized;
+struct ParametrizedOf;
+
+/// The base of Parameter, Buffer and Layer. Each member registers its address while it lives. Layer uses the addresses
+/// to find members that its list lacks.
+class Member {
+ public:
+  enum class Kind { parameter, buffer, layer };
+  Kind kind() const { return kind_; }
+
+ protected:
+  explicit Member(Kind kind) noexcept;
+  Member(const Member& o) noexcept : Member(o.kind_) {}
+  Member& operator=(const Member&) noexcept { return *this; }
+  ~Member();
+
+ private:
+  friend struct Members;
+  Kind kind_;
+  Member *previous_, *next_;
+};
+
+}  // namespace detail
+
+/// A trainable tensor: a leaf that requires a gradient. A copy shares the data, as with every Tensor, so
+/// `head.weight = embedding.weight` ties two layers. An undefined parameter means "none" (a layer without bias).
+class Parameter : public Tensor, public detail::Member {
+ public:
+  Parameter() noexcept : Member(Kind::parameter) {}
+  /// Shares the buffer of `value`, detached from its graph. Throws Error if `value` is not floating.
+  explicit Parameter(const Tensor& value);
+
+  /// The tensor that a layer computes with: this one, or a computed one (see parametrize.hpp and quantize.hpp).
+  Tensor value() const { return parametrized_ ? computed() : Tensor(*this); }
+  /// The same for linear() and embedding(), which can read int8 directly. It is an Int8Matrix if the parameter is
+  /// quantised and has no parametrization, else value().
+  Weight operand() const;
+  /// The tensor that is trained and saved: this one, or the tensor from which value() is computed. The shape is the
+  /// same. The type is int8 after quantisation.
+  const Tensor& original() const;
+  /// Whether value() is computed from other tensors.
+  bool parametrized() const { return parametrized_ != nullptr; }
+
+  /// A frozen parameter gets no gradient, so no optimiser changes it. Parameters that share its tensor are frozen, too.
+  /// An int8 parameter stays frozen: unfreeze() throws Error.
+  void freeze();
+  void unfreeze();
+  bool frozen() const { return original().defined() && !original().requires_grad(); }
+
+ private:
+  friend class Fields;
+  friend struct detail::ParametrizedOf;
+  Tensor computed() const;
+
+  std::shared_ptr<detail::Parametrized> parametrized_;
+};
+
+/// A tensor that is saved with the layer but not trained. An undefined buffer means "none".
+class Buffer : public Tensor, public detail::Member {
+ public:
+  Buffer() noexcept : Member(Kind::buffer) {}
+  /// Shares the buffer of `value`, detached from its graph.
+  explicit Buffer(const Tensor& value) : Tensor(value.defined() ? value.detach() : value), Member(Kind::buffer) {}
+};
+
+/// All elements of the tensors one behind the other, [N], for example of model.parameters() or of their gradients. The
+/// gradient flows through. Floating types; mixed ones are promoted. PyTorch's torch.nn.utils.parameters_to_vector.
+Tensor parameters_to_vector(const std::vector<Tensor>& parameters);
+/// The way back: copies the elements of `vector` [N] into the tensors, in place and not recorded. Throws Error, and
+/// changes nothing, unless the tensors have N elements together.
+void vector_to_parameters(const Tensor& vector, const std::vector<Tensor>& parameters);
+
+}  // namespace fit::nn

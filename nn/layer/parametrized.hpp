@@ -1,0 +1,54 @@
+#pragma once
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "fit/nn/layer/layer.hpp"
+#include "fit/ops/int8.hpp"
+
+namespace fit::nn::detail {
+
+/// The layer that replaces the tensor of a computed Parameter, under the same name. The value is parametrization(x), or
+/// x if `parametrization` is null. x is `original`, or the dequantised weights after quantisation.
+class Parametrized final : public Layer {
+ public:
+  Parametrized(Parameter p, std::shared_ptr<UnaryLayer> by) : original(std::move(p)), parametrization(std::move(by)) {}
+  explicit Parametrized(const Int8Matrix& w, std::shared_ptr<UnaryLayer> by = nullptr)
+      : int8(w.values()),
+        scale(w.scale()),
+        parametrization(std::move(by)),
+        int8_matrix([](const Tensor& values, const Tensor& scale) { return Int8Matrix(values, scale); }) {}
+  FIT_FIELDS(original, int8, scale, parametrization)
+
+  bool quantized() const { return int8.defined(); }
+  Int8Matrix matrix() const { return int8_matrix(int8, scale); }
+
+  Parameter original;
+  Buffer int8, scale;
+  std::shared_ptr<UnaryLayer> parametrization;
+
+ private:
+  // A pointer, set by a quantised weight: a program without any contains no functions of an Int8Matrix.
+  Int8Matrix (*int8_matrix)(const Tensor& values, const Tensor& scale) = nullptr;
+};
+
+/// Access to the Parametrized of a Parameter; null if the Parameter is an ordinary tensor.
+struct ParametrizedOf {
+  static const std::shared_ptr<Parametrized>& get(const Parameter& p) { return p.parametrized_; }
+  static void set(Parameter& p, std::shared_ptr<Parametrized> by) {
+    static_cast<Tensor&>(p) = Tensor();
+    p.parametrized_ = std::move(by);
+  }
+};
+
+/// The int8 matrix of a quantised parameter without a parametrization; else nothing.
+inline std::optional<Int8Matrix> int8_of(const Parameter& p) {
+  const auto& by = ParametrizedOf::get(p);
+  if (!by || !by->quantized() || by->parametrization) return std::nullopt;
+  return by->matrix();
+}
+
+/// Whether the parameter has no parametrization yet.
+inline bool adaptable(const Parameter& p) { return !p.parametrized() || int8_of(p); }
+
+}  // namespace fit::nn::detail

@@ -1,0 +1,362 @@
+#include <algorithm>
+#include <cmath>
+
+#include "fit/graph/graph.hpp"
+#include "fit/ops/ops.hpp"
+#include "plot/figures/drawing.hpp"
+#include "plot/figures/matrix.hpp"
+#include "plot/figures/ticks.hpp"
+#include "tensor/check.hpp"
+
+namespace fit::plot {
+namespace {
+
+constexpr double tick_gap = 6, bar_width = 13, bar_gap = 18, title_height = 28, axis_height = 22;
+constexpr double label_space = tick_size + 1.5;
+constexpr std::int64_t most_rects = std::int64_t{64} * 64;  // above this, cells are pixels of one image
+constexpr std::int64_t most_drawn = 1024;                   // rows and columns; above this, blocks are drawn
+
+// The direction of the column labels: horizontal, slanted or vertical.
+struct ColumnLabels {
+  double angle = 0, height = 0;
+  double left = 0;  // how far labels extend left of the cells
+  std::int64_t stride = 1;
+};
+
+struct Cells {
+  double w, h;
+};
+
+double widest_label(const std::vector<std::string>& labels, std::int64_t stride) {
+  double widest = 0;
+  for (std::size_t i = 0; i < labels.size(); i += static_cast<std::size_t>(stride))
+    widest = std::max(widest, text_width(labels[i], tick_size));
+  return widest;
+}
+
+// The largest cell size that keeps the picture in bounds. Printed values, and up to 64 words, must fit into a cell.
+Cells cell_size(const Matrix& m, bool values, bool words, double area) {
+  const double most = values ? 54 : 40;
+  double side = std::clamp(area / static_cast<double>(std::max(m.rows, m.cols)), 0.5, most);
+  if (values) {
+    double widest = 0;
+    for (std::int64_t r = 0; r < m.rows; ++r)
+      for (std::int64_t c = 0; c < m.cols; ++c) widest = std::max(widest, text_width(m.text(r, c), tick_size));
+    side = std::max(side, widest + 8);
+  }
+  if (words && std::max(m.rows, m.cols) <= most_labels) side = std::max(side, label_space);
+  // A matrix of few rows gets cells that are thick enough to see.
+  const auto stretch = [&](std::int64_t n) { return std::max(side, std::min(most, 72 / static_cast<double>(n))); };
+  return {stretch(m.cols), stretch(m.rows)};
+}
+
+ColumnLabels column_labels(const std::vector<std::string>& labels, double step) {
+  ColumnLabels l;
+  const auto n = static_cast<std::int64_t>(labels.size());
+  // Names of a letter or two never turn.
+  const bool letters =
+      std::all_of(labels.begin(), labels.end(), [](const std::string& s) { return code_points(s) <= 2; });
+  const std::int64_t flat = label_stride(n, step, widest_label(labels, 1) + (letters ? 2 : 6));
+  if (flat == 1 || letters || are_numbers(labels)) {
+    l.height = tick_size + 2;
+    l.stride = flat;
+    return l;
+  }
+  l.angle = step >= 1.5 * tick_size ? -45 : -90;
+  l.stride = label_stride(n, step, label_space);
+  const double slope = l.angle == -45 ? std::sqrt(0.5) : 1;
+  l.height = widest_label(labels, l.stride) * slope + tick_size * 0.7;
+  if (l.angle == -45)
+    for (std::int64_t i = 0; i < n; i += l.stride)
+      l.left = std::max(l.left, text_width(labels[i], tick_size) * slope - (static_cast<double>(i) + 0.5) * step);
+  return l;
+}
+
+// One matrix at a known position.
+struct Panel {
+  const Matrix& matrix;
+  const Scale& scale;
+  const std::vector<std::string>&x, &y;
+  Cells cell;
+  bool values;
+  const Look& look;
+  double width() const { return cell.w * static_cast<double>(matrix.cols); }
+  double height() const { return cell.h * static_cast<double>(matrix.rows); }
+
+  void draw_cells(Drawing& drawing, double left, double top) const {
+    const bool as_image = matrix.rows * matrix.cols > most_rects;
+    const double gap = !as_image && std::min(cell.w, cell.h) >= 14 ? 1 : 0;
+    const auto each_cell = [&](auto draw) {
+      for (std::int64_t r = 0; r < matrix.rows; ++r)
+        for (std::int64_t c = 0; c < matrix.cols; ++c)
+          draw(r, c, left + static_cast<double>(c) * cell.w, top + static_cast<double>(r) * cell.h);
+    };
+    if (as_image) {
+      draw_image(drawing, left, top);
+    } else {
+      if (gap == 0) drawing.add(GroupBegin{0, 0, true});
+      each_cell([&](auto r, auto c, double x, double y) { draw_cell(drawing, r, c, x, y, gap); });
+      if (gap == 0) drawing.add(GroupEnd{});
+    }
+    draw_hatch(drawing, left, top);
+    if (values && !as_image)
+      each_cell([&](auto r, auto c, double x, double y) { draw_value(drawing, r, c, x, y, gap); });
+  }
+
+  Rgb color(std::int64_t r, std::int64_t c) const {
+    return matrix.is_masked(r, c) ? look.masked : scale.color(matrix.at(r, c));
+  }
+
+  void draw_cell(Drawing& drawing, std::int64_t r, std::int64_t c, double left, double top, double gap) const {
+    const std::string names = y[r] + " → " + x[c];
+    drawing.add(Box{left, top, cell.w - gap, cell.h - gap, color(r, c), 1, "cell", names + ": " + matrix.text(r, c)});
+    if (!std::isfinite(matrix.at(r, c)) && !matrix.is_masked(r, c))
+      drawing.line(left, top + cell.h - gap, left + cell.w - gap, top, look.stroke);
+  }
+
+  void draw_value(Drawing& drawing, std::int64_t r, std::int64_t c, double left, double top, double gap) const {
+    if (matrix.is_masked(r, c) && matrix.at(r, c) == 0) return;
+    drawing.text(left + (cell.w - gap) / 2, top + (cell.h - gap) / 2 + tick_size * 0.36, matrix.text(r, c),
+                 {tick_size, Anchor::middle, is_light(color(r, c)) ? rgb(0x1f2328) : rgb(0xffffff), false, 0,
+                  matrix.is_masked(r, c)   ? ""
+                  : turns(matrix.at(r, c)) ? "on-cell turns"
+                                           : "on-cell"});
+  }
+
+  // Whether the number on a cell takes the other ink when a page turns the figure dark.
+  bool turns(double v) const {
+    const int i = scale.index(v);
+    if (i == palette_size) return is_light(scale.not_finite);
+    const auto light = [&](Colormap map) { return is_light(palette(map)[i]); };
+    return light(scale.map) != light(in_dark(scale.map));
+  }
+
+  // Slanted lines over all masked cells, 8 apart. Cells side by side share their lines.
+  void draw_hatch(Drawing& drawing, double left, double top) const {
+    if (matrix.masked.empty()) return;
+    constexpr double distance = 8;
+    Path hatch{{}, look.hatch, 1, 1, "hatch"};
+    for (double sum = distance / 2; sum < width() + height(); sum += distance) {  // the line x + y = sum
+      const double begin = std::max(0.0, sum - height()), end = std::min(width(), sum);
+      std::vector<double> at{begin, end};  // where the line enters a cell
+      for (std::int64_t c = 1; c < matrix.cols; ++c) at.push_back(static_cast<double>(c) * cell.w);
+      for (std::int64_t r = 1; r < matrix.rows; ++r) at.push_back(sum - static_cast<double>(r) * cell.h);
+      at.erase(std::remove_if(at.begin(), at.end(), [&](double v) { return v < begin || v > end; }), at.end());
+      std::sort(at.begin(), at.end());
+      bool drawn = false;
+      for (std::size_t i = 0; i + 1 < at.size(); ++i) {
+        const double middle = (at[i] + at[i + 1]) / 2;
+        const auto c = std::min(matrix.cols - 1, static_cast<std::int64_t>(middle / cell.w));
+        const auto r = std::min(matrix.rows - 1, static_cast<std::int64_t>((sum - middle) / cell.h));
+        const bool masked = matrix.is_masked(r, c);
+        if (masked && !drawn) hatch.steps.push_back({Step::Kind::move, left + at[i], top + sum - at[i]});
+        if (masked && drawn) hatch.steps.pop_back();
+        if (masked) hatch.steps.push_back({Step::Kind::line, left + at[i + 1], top + sum - at[i + 1]});
+        drawn = masked;
+      }
+    }
+    if (!hatch.steps.empty()) drawing.add(std::move(hatch));
+  }
+
+  void draw_image(Drawing& drawing, double left, double top) const {
+    std::vector<std::uint8_t> indices;
+    for (std::size_t i = 0; i < matrix.values.size(); ++i)
+      indices.push_back(static_cast<std::uint8_t>(
+          !matrix.masked.empty() && matrix.masked[i] ? palette_size : scale.index(matrix.values[i])));
+    std::vector<Rgb> colors(palette(scale.map).begin(), palette(scale.map).end());
+    colors.push_back(matrix.masked.empty() ? look.not_finite : look.masked);
+    drawing.add(
+        Image{left, top, width(), height(), matrix.cols, matrix.rows, std::move(indices), std::move(colors), false});
+  }
+
+  std::int64_t row_stride() const {
+    const std::int64_t stride = label_stride(matrix.rows, cell.h, label_space);
+    // numbers that skip some labels can skip more
+    return stride > 1 && are_numbers(y) ? label_stride(matrix.rows, cell.h, 2 * label_space) : stride;
+  }
+
+  void draw_row_labels(Drawing& drawing, double left, double top) const {
+    for (std::int64_t r = 0; r < matrix.rows; r += row_stride())
+      drawing.text(left - tick_gap, top + (static_cast<double>(r) + 0.5) * cell.h + tick_size * 0.36, y[r],
+                   {tick_size, Anchor::end, look.soft_ink});
+  }
+
+  void draw_column_labels(Drawing& drawing, double left, double bottom, const ColumnLabels& labels) const {
+    for (std::int64_t c = 0; c < matrix.cols; c += labels.stride) {
+      const double middle = left + (static_cast<double>(c) + 0.5) * cell.w;
+      const auto& s = x[c];
+      if (labels.angle == 0)
+        drawing.text(middle, bottom + tick_gap + tick_size * 0.8, s, {tick_size, Anchor::middle, look.soft_ink});
+      else
+        drawing.text(middle + tick_size * (labels.angle == -45 ? 0.3 : 0.36), bottom + tick_gap + tick_size * 0.4, s,
+                     {tick_size, Anchor::end, look.soft_ink, false, labels.angle});
+    }
+  }
+};
+
+// The width from the colour bar's left edge to the end of its labels.
+struct ColorBar {
+  const Scale& scale;
+  const Look& look;
+  double height;
+  std::string label;
+  std::vector<Tick> ticks;
+
+  ColorBar(const Scale& s, const Look& l, double h, const std::string& name)
+      : scale(s), look(l), height(h), label(shorten(printable(name), longest_label)) {
+    ticks = round_ticks(s.low, s.high, std::clamp(static_cast<int>(h / 45), 2, 6));
+  }
+  double ticks_width() const {
+    double widest = 0;
+    for (const Tick& t : ticks) widest = std::max(widest, text_width(t.label, tick_size));
+    return widest;
+  }
+  double width() const { return bar_width + 8 + ticks_width() + (label.empty() ? 0 : axis_height); }
+
+  void draw(Drawing& drawing, double left, double top) const {
+    const auto& colors = palette(scale.map);
+    std::vector<std::uint8_t> downwards;
+    for (int i = palette_size - 1; i >= 0; --i) downwards.push_back(static_cast<std::uint8_t>(i));
+    drawing.add(Image{left, top, bar_width, height, 1, palette_size, downwards, {colors.begin(), colors.end()}, true});
+    for (const Tick& t : ticks) {
+      const double y = top + height * (scale.high - t.value) / (scale.high - scale.low);
+      drawing.line(left + bar_width, y, left + bar_width + 4, y, look.soft_ink);
+      drawing.text(left + bar_width + 8, y + tick_size * 0.36, t.label, {tick_size, Anchor::start, look.soft_ink});
+    }
+    if (!label.empty()) {
+      const double x = left + width() - 4;
+      drawing.text(x, top + height / 2, label, {label_size, Anchor::middle, look.ink, false, -90});
+    }
+  }
+};
+
+std::string description(const Matrix& m, const Scale& s) {
+  return std::to_string(m.rows) + " x " + std::to_string(m.cols) + ", colours from " + fixed(s.low, 4) + " to " +
+         fixed(s.high, 4);
+}
+
+// The note under a matrix that is drawn in blocks.
+std::string note_on(const Matrix& m) {
+  if (m.row_block == 1 && m.col_block == 1) return "";
+  return "Each point is the mean of " + std::to_string(m.row_block) + " x " + std::to_string(m.col_block) + " values.";
+}
+
+std::string head_title(std::int64_t head) { return "Head " + std::to_string(head + 1); }
+
+// The number of columns that fills the grid without gaps, if the grid is nearly square then.
+std::int64_t grid_columns(std::int64_t n) {
+  if (n <= 3) return n;
+  const auto root = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(n))));
+  for (std::int64_t c = root; c <= root + 1; ++c)
+    if (n % c == 0) return c;
+  return root;
+}
+
+// A grid of panels with one colour scale. A single heat map is a grid of one. The labels are for `rows` x `cols`.
+Figure grid(const char* op, const std::vector<Matrix>& matrices, std::int64_t all_rows, std::int64_t all_cols,
+            const Options& options, bool name_heads) {
+  const Matrix& first = matrices.front();
+  const Look& look = look_of(options.theme());
+  const auto x = labels_of(op, "column", options.x(), all_cols, first.col_block);
+  const auto y = labels_of(op, "row", options.y(), all_rows, first.row_block);
+  const Scale scale = scale_of(matrices, options);
+  const auto count = static_cast<std::int64_t>(matrices.size());
+  const std::int64_t columns = grid_columns(count), rows = (count + columns - 1) / columns;
+  const bool values = wants_values(first, options) && (count == 1 || options.annotate().value_or(false));
+  const Cells cell = cell_size(first, values, count == 1 && !options.x().empty(),
+                               count == 1 ? 440 : std::max(150.0, 720.0 / static_cast<double>(columns)));
+  const Panel model{first, scale, x, y, cell, values, look};
+  const ColumnLabels below = column_labels(x, cell.w);
+  const double w = model.width(), h = model.height();
+  const double gap = 18, head_height = name_heads ? 22 : 0;
+  const double cells_w = w * static_cast<double>(columns) + gap * static_cast<double>(columns - 1);
+  const double cells_h = (h + head_height) * static_cast<double>(rows) + gap * static_cast<double>(rows - 1);
+
+  const std::string title = shorten(printable(options.title()), longest_title), note = note_on(first);
+  const double title_w = std::max(title_width(title, title_size), text_width(note, tick_size));
+  double left = padding + (options.ylabel().empty() ? 0 : axis_height) + widest_label(y, model.row_stride()) + tick_gap;
+  left = std::max({left, padding + below.left, padding + (title_w - cells_w) / 2});
+  const double top = padding + (title.empty() ? 0 : title_height);
+  const double cells_bottom = top + cells_h;
+  const ColorBar bar(scale, look, cells_h - head_height, options.bar_label());
+  const double right = left + cells_w + (options.colorbar() ? bar_gap + bar.width() : 0);
+  const double width = std::max(right, left + cells_w / 2 + title_w / 2) + padding;
+  const double note_height = note.empty() ? 0 : axis_height;
+  const double height =
+      cells_bottom + tick_gap + below.height + (options.xlabel().empty() ? 0 : axis_height) + note_height + padding - 4;
+
+  Drawing drawing;
+  drawing.add(Description{description(first, scale)});
+  if (!title.empty())
+    drawing.text(left + cells_w / 2, padding + title_size * 0.8, title, {title_size, Anchor::middle, look.ink, true});
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t row = i / columns, column = i % columns;
+    const double px = left + static_cast<double>(column) * (w + gap);
+    const double py = top + static_cast<double>(row) * (h + head_height + gap) + head_height;
+    const Panel panel{matrices[i], scale, x, y, cell, values, look};
+    panel.draw_cells(drawing, px, py);
+    if (name_heads) drawing.text(px + w / 2, py - 8, head_title(i), {label_size, Anchor::middle, look.ink});
+    if (column == 0) panel.draw_row_labels(drawing, px, py);
+    if (i + columns >= count) panel.draw_column_labels(drawing, px, py + h, below);
+  }
+  const auto label = [&](double at_x, double at_y, const std::string& s, double angle) {
+    if (!s.empty())
+      drawing.text(at_x, at_y, shorten(s, longest_title), {label_size, Anchor::middle, look.ink, false, angle});
+  };
+  label(left + cells_w / 2, height - note_height - padding, options.xlabel(), 0);
+  label(padding + label_size * 0.8, top + cells_h / 2, options.ylabel(), -90);
+  if (!note.empty())
+    drawing.text(left + cells_w / 2, height - padding, note, {tick_size, Anchor::middle, look.soft_ink});
+  if (options.colorbar()) bar.draw(drawing, left + cells_w + bar_gap, top + head_height);
+  return {width, height, options.theme(), std::move(drawing)};
+}
+
+}  // namespace
+
+Figure heatmap(const Tensor& matrix, const Options& options) {
+  const Matrix m = matrix_of("plot::heatmap", matrix, most_drawn, options.mask());
+  return grid("plot::heatmap", {m}, matrix.size(0), matrix.size(1), options, false);
+}
+
+Figure heads(const Tensor& weights, const Options& options) {
+  const char* const op = "plot::heads";
+  const int rank = weights.rank();
+  if (rank < 3 || rank > 4 || weights.numel() == 0)
+    check::fail(op, "the weights have shape ", weights.shape(),
+                ": they must be (H, Sq, Sk) or (B, H, Sq, Sk), no axis of size 0");
+  const NoGrad no_grad;
+  const Tensor shown = rank == 4 ? Tensor(weights[0]) : weights;
+  std::vector<Matrix> matrices;
+  for (std::int64_t h = 0; h < shown.size(0); ++h) {
+    const Tensor& mask = options.mask();
+    const bool own = mask.defined() && mask.rank() == 3 && mask.size(0) == shown.size(0);  // one for each head
+    const bool shared = mask.defined() && mask.rank() == 3 && mask.size(0) == 1;
+    matrices.push_back(matrix_of(op, shown[h], most_drawn, own ? Tensor(mask[h]) : shared ? Tensor(mask[0]) : mask));
+    matrices.back().whole = false;
+  }
+  Options shared = options;
+  if (!shared.vmin() && !diverges(shared.colormap().value_or(weights_map))) shared.vmin(0);
+  return grid(op, matrices, shown.size(1), shown.size(2), shared, true);
+}
+
+Figure heads(const Tensor& weights, const std::vector<std::string>& tokens, const std::string& title) {
+  const auto options =
+      Options().title(title).x(tokens).y(tokens).xlabel("Key").ylabel("Query").bar_label("Attention weight");
+  return heads(weights, options);
+}
+
+Figure difference(const Tensor& a, const Tensor& b, const Options& options) {
+  const char* const op = "plot::difference";
+  check::defined(op, "a", a, "b", b);
+  if (a.shape() != b.shape() || a.rank() < 2 || a.rank() > 4 || a.numel() == 0)
+    check::fail(op, "a is ", a.shape(), ", b is ", b.shape(),
+                ": both must be of one shape, (Sq, Sk), (H, Sq, Sk) or (B, H, Sq, Sk), with no axis of size 0");
+  const NoGrad no_grad;
+  Options signed_map = options;
+  if (!options.colormap()) signed_map.colormap(Colormap::rdbu);
+  const auto minus = [&] { return a.to(float64) - b.to(float64); };
+  if (a.rank() > 2) return heads(minus(), signed_map);
+  return heatmap(minus(), signed_map);
+}
+
+}  // namespace fit::plot

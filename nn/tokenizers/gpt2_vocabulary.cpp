@@ -1,0 +1,158 @@
+#include <algorithm>
+#include <memory>
+#include <unordered_map>
+
+#include "fit/nn/data/readers.hpp"
+#include "fit/nn/tokenizers/tokenizers.hpp"
+#include "io/json.hpp"
+#include "tensor/check.hpp"
+#include "tokenizers/tokens.hpp"
+#include "tokenizers/unicode.hpp"
+
+namespace fit::text {
+namespace {
+
+constexpr const char* op = "GPT2Vocabulary";
+constexpr std::size_t most_tokens = 10'000'000;
+const std::string whole_token = "<|endoftext|>";
+
+// GPT-2's files write a byte as a printable character: itself, or the next free character from U+0100 on.
+std::vector<char32_t> characters_of_bytes() {
+  std::vector<char32_t> all(256);
+  char32_t next = 0x100;
+  for (char32_t b = 0; b < 256; ++b)
+    all[b] = (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE ? b : next++;
+  return all;
+}
+
+// The bytes of a token of the file; nothing if the token has other characters.
+std::string bytes_of(const std::string& token) {
+  static const std::unordered_map<char32_t, char> bytes = [] {
+    std::unordered_map<char32_t, char> all;
+    const std::vector<char32_t> characters = characters_of_bytes();
+    for (std::size_t b = 0; b < characters.size(); ++b) all[characters[b]] = static_cast<char>(b);
+    return all;
+  }();
+  std::string s;
+  for (const char32_t c : unicode::points_of(op, token)) {
+    const auto found = bytes.find(c);
+    if (found == bytes.end()) return {};
+    s += found->second;
+  }
+  return s;
+}
+
+enum class Kind { letter, number, space, other };
+
+Kind kind_of(char32_t c) {
+  return unicode::is_letter(c)   ? Kind::letter
+         : unicode::is_number(c) ? Kind::number
+         : unicode::is_space(c)  ? Kind::space
+                                 : Kind::other;
+}
+
+// The end of the word that begins at `at`, by GPT-2's pattern:
+// 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+std::size_t end_of_word(const unicode::Points& text, std::size_t at) {
+  const auto is = [&](std::size_t i, char32_t c) { return i < text.size() && text[i] == c; };
+  if (text[at] == U'\'') {
+    for (const char32_t c : {U's', U't', U'm', U'd'})
+      if (is(at + 1, c)) return at + 2;
+    if ((is(at + 1, U'r') && is(at + 2, U'e')) || (is(at + 1, U'v') && is(at + 2, U'e')) ||
+        (is(at + 1, U'l') && is(at + 2, U'l')))
+      return at + 3;
+  }
+  std::size_t end = at;
+  if (text[at] == U' ' && at + 1 < text.size() && kind_of(text[at + 1]) != Kind::space) ++end;
+  const Kind kind = kind_of(text[end]);
+  while (end < text.size() && kind_of(text[end]) == kind) ++end;
+  // The last white space before a word belongs to the word.
+  if (kind == Kind::space && end < text.size() && end - at > 1) --end;
+  return end;
+}
+
+}  // namespace
+
+struct GPT2Vocabulary::Ranks : PairRanks {};
+
+GPT2Vocabulary GPT2Vocabulary::load(const std::string& vocab_json, const std::string& merges_txt) {
+  GPT2Vocabulary v;
+  io::InputFile file(op, vocab_json);
+  const io::Json json = io::parse_json(file, file.rest(), {1, most_tokens});
+  if (!json.is_object()) file.fail("expected an object, from tokens to ids");
+  v.tokens_.resize(json.size());
+  std::unordered_map<std::string, std::int64_t> ids;
+  std::vector<bool> seen(json.size());
+  for (const auto& [token, value] : json.items()) {
+    if (!value.is_number_unsigned() || value.get<std::uint64_t>() >= json.size() || seen[value.get<std::size_t>()])
+      file.fail("the id of '", io::shown(token), "' is ", io::shown(value.dump()), ": expected each of 0 … ",
+                json.size() - 1, " once");
+    const auto id = value.get<std::size_t>();
+    seen[id] = true;
+    const std::string bytes = bytes_of(token);
+    v.tokens_[id] = token == whole_token || bytes.empty() ? token : bytes;
+    if (token == whole_token) v.end_of_text_ = static_cast<std::int64_t>(id);
+    ids[token] = static_cast<std::int64_t>(id);
+  }
+  for (const char32_t c : characters_of_bytes()) {
+    std::string token;
+    unicode::append(token, c);
+    const auto found = ids.find(token);
+    if (found == ids.end()) file.fail("there is no token '", token, "', which is that of a byte");
+    v.bytes_.push_back(found->second);
+  }
+
+  const auto ranks = std::make_shared<Ranks>();
+  std::int64_t number = 0;
+  for (const std::string& line : data::read_lines(merges_txt)) {
+    ++number;
+    if (line.empty() || (number == 1 && line.compare(0, 9, "#version:") == 0)) continue;
+    const std::size_t blank = line.find(' ');
+    const auto id = [&](const std::string& token) {
+      const auto found = ids.find(token);
+      if (blank == std::string::npos || found == ids.end())
+        throw FileError(std::string("[") + op + "] " + merges_txt + ", line " + std::to_string(number) + ": '" +
+                        io::shown(line) + "' is not a pair of tokens that, joined, is a token of " + vocab_json);
+      return found->second;
+    };
+    const std::string a = line.substr(0, blank), b = blank == std::string::npos ? "" : line.substr(blank + 1);
+    const Merge merge{id(a), id(b), id(a + b)};
+    if (ranks->add(merge.first, merge.second, merge.joined)) v.merges_.push_back(merge);
+  }
+  v.ranks_ = ranks;
+  return v;
+}
+
+const std::string& GPT2Vocabulary::token(std::int64_t id) const { return checked_token(op, tokens_, id); }
+
+void GPT2Vocabulary::add_word(std::vector<std::int64_t>& ids, const std::string& word) const {
+  std::vector<std::int64_t> parts;
+  for (const char c : word) parts.push_back(bytes_[static_cast<unsigned char>(c)]);
+  ranks_->merge(parts);
+  ids.insert(ids.end(), parts.begin(), parts.end());
+}
+
+void GPT2Vocabulary::add_words(std::vector<std::int64_t>& ids, const std::string& text) const {
+  const unicode::Points points = unicode::points_of(op, text);
+  for (std::size_t at = 0; at < points.size();) {
+    const std::size_t end = end_of_word(points, at);
+    std::string word;
+    for (; at < end; ++at) unicode::append(word, points[at]);
+    add_word(ids, word);
+  }
+}
+
+Tensor GPT2Vocabulary::encode(const std::string& text) const {
+  check_not_moved(op, ranks_);
+  std::vector<std::int64_t> ids;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = end_of_text_ < 0 ? std::string::npos : text.find(whole_token, at);
+    add_words(ids, text.substr(at, end - at));
+    if (end == std::string::npos) break;
+    ids.push_back(end_of_text_);
+    at = end + whole_token.size();
+  }
+  return ids_tensor(ids);
+}
+
+}  // namespace fit::text

@@ -1,0 +1,199 @@
+#include "fit/ops/int8.hpp"
+
+#include <cmath>
+
+#include "fit/backward/gradcheck.hpp"
+#include "fit/graph/autocast.hpp"
+#include "fit/io/npy.hpp"
+#include "fit/io/safetensors.hpp"
+#include "fit/ops/ops.hpp"
+#include "fit/tensor/random.hpp"
+#include "ops/elementwise/functions.hpp"
+#include "support/catch.hpp"
+#include "support/files.hpp"
+#include "support/tensors.hpp"
+#include "support/variants.hpp"
+
+// The type int8, and weights in it. Kernels: gemm_int8_test.cpp.
+namespace fit::test::int8_test {
+namespace {
+
+using Catch::Contains;
+
+Tensor drawn_matrix(const Shape& shape, DType dtype = float32) {
+  std::mt19937_64 random(7);
+  return random_tensor(shape, domain::real, random, dtype);
+}
+
+}  // namespace
+
+TEST_CASE("int8: stored, converted, copied, compared and printed", "[int8]") {
+  const Tensor x = tensor({{1, -128}, {127, 0}}, int8);
+  CHECK(x.dtype() == int8);
+  CHECK(size_of(int8) == 1);
+  CHECK(x.to_vector<std::int8_t>() == std::vector<std::int8_t>{1, -128, 127, 0});
+  CHECK(x.str() == "[[   1, -128],\n [ 127,    0]], int8");
+  CHECK(equal(x.clone(), x));
+  CHECK_FALSE(equal(zeros({2, 2}, int8), x));
+  Tensor y = full({2, 2}, 3, int8);
+  CHECK_THROWS_WITH(y[0], Contains("is int8 of shape [2, 2]") && Contains(".to(float32)"));
+  y.copy_(x);
+  CHECK(equal(x, y));
+  CHECK(tensor({5}, int8).item<int>() == 5);
+  CHECK(equal(x.to(float32), tensor({{1., -128.}, {127., 0.}})));
+  CHECK(equal(x.to(boolean), tensor({{true, true}, {true, false}})));
+  // As to int64: the fraction is cut off, what is too large becomes the largest, NaN 0.
+  CHECK(equal(tensor({1.9, -1.9, 1e9, -1e9, NAN, 127.5}).to(int8), tensor({1, -1, 127, -128, 0, 127}, int8)));
+  CHECK(equal(tensor({1000, -1000, 5}).to(int8), tensor({127, -128, 5}, int8)));
+  CHECK_THROWS_WITH(tensor({128}, int8), Contains("128 does not fit int8: it must be in -128 … 127"));
+  CHECK_THROWS_WITH(full({1}, -129, int8), Contains("-129 does not fit int8"));
+  CHECK_THROWS_WITH(tensor({1.5}, int8), Contains("1.5 is not whole"));
+}
+
+TEST_CASE("int8: files", "[int8][safetensors]") {
+  const Directory dir;
+  const Tensor x = tensor({{1, -128, 3}, {127, 0, -5}}, int8);
+  save_safetensors(dir.file("x.safetensors"), {{"x", x}, {"scale", ones({2, 1})}});
+  const StateDict read = load_safetensors(dir.file("x.safetensors")).tensors;
+  REQUIRE(read.size() == 2);
+  CHECK(read[0].second.dtype() == float32);  // larger elements first
+  CHECK(read[1].second.dtype() == int8);
+  CHECK(equal(read[1].second, x));
+  CHECK(get(dir.file("x.safetensors")).find("\"dtype\":\"I8\",\"shape\":[2,3]") != std::string::npos);
+  CHECK_THROWS_WITH(save_npy(dir.file("x.npy"), x), Contains("is int8") && Contains(".to(float32)"));
+}
+
+TEST_CASE("int8: quantize and dequantize", "[int8]") {
+  for (const DType dtype : {bfloat16, float32, float64})
+    for (const std::int64_t k : {1, 31, 64, 100, 300})
+      for (const std::int64_t group : {0, 32, 64, 128}) {
+        INFO(dtype << ", " << k << " in a row, groups of " << group);
+        Tensor w = drawn_matrix({5, k}, dtype);
+        w[1] = zeros({k}, dtype);
+        const Int8Matrix m = quantize(w, group);
+        const std::int64_t size = group == 0 ? k : group, groups = (k + size - 1) / size;
+        CHECK(m.values().dtype() == int8);
+        CHECK(m.scale().dtype() == dtype);
+        CHECK(m.scale().shape() == Shape{5, groups});
+        if (groups > 1) CHECK(m.group_size() == size);
+        const auto q = m.values().data<std::int8_t>();
+        const Tensor back = dequantize(m);
+        CHECK(back.dtype() == dtype);
+        const std::vector<double> wide = values(w), scales = values(m.scale()), read_back = values(back);
+        for (std::int64_t i = 0; i < 5; ++i)
+          for (std::int64_t j = 0; j < k; ++j) {
+            const double* const row = wide.data() + i * k;
+            double most = 0;
+            for (std::int64_t l = j / size * size; l < std::min(k, (j / size + 1) * size); ++l)
+              most = std::max(most, std::abs(row[l]));
+            const double scale = scales.data()[i * groups + j / size], x = row[j];
+            if (std::abs(scale - most / 127) > 0.004 * most / 127) FAIL("the scale of " << i << ", " << j);
+            const double exact = scale == 0 ? 0 : x / scale;
+            if (std::abs(q[i * k + j] - exact) > 0.5001 || std::abs(int{q[i * k + j]}) > 127)
+              FAIL("element " << i << ", " << j << " is " << int{q[i * k + j]} << " for " << exact);
+            const double read = read_back.data()[i * k + j];
+            if (std::abs(read - q[i * k + j] * scale) > 0.004 * std::abs(read)) FAIL("read back at " << i << ", " << j);
+          }
+      }
+  // To the nearest, of two as near the even one: the scale is 1.
+  const Int8Matrix ties = quantize(tensor({{127., 0.5, 1.5, 2.5, -0.5, -1.5, 0.75, -127.}}));
+  CHECK(equal(ties.values(), tensor({{127, 0, 2, 2, 0, -2, 1, -127}}, int8)));
+  // Below the smallest scale that there is.
+  const Int8Matrix tiny = quantize(full({1, 2}, 1e-45));
+  CHECK(equal(dequantize(tiny), zeros({1, 2})));
+  CHECK(equal(dequantize(quantize(full({1, 2}, 3e38))), full({1, 2}, static_cast<float>(3e38 / 127) * 127)));
+  CHECK(quantize(zeros({3, 0})).scale().shape() == Shape{3, 0});
+
+  CHECK_THROWS_WITH(quantize(tensor({{1., 2.}, {NAN, 0.}})), Contains("NaN or an infinity in row 1"));
+  CHECK_THROWS_WITH(quantize(full({2, 2}, INFINITY)), Contains("all must be finite"));
+  CHECK_THROWS_WITH(quantize(ones({2, 2}), 16), Contains("group_size is 16: it must be 32, 64 or 128, or 0"));
+  CHECK_THROWS_WITH(quantize(ones({2})), Contains("[n, k]"));
+  CHECK_THROWS_WITH(quantize(ones({2, 2}, int64)), Contains("w is int64"));
+  CHECK_THROWS_WITH(Int8Matrix(zeros({2, 100}, int8), ones({2, 3})), Contains("scale [2, 3]"));
+  CHECK_THROWS_WITH(Int8Matrix(zeros({2, 100}, int8), ones({3, 1})), Contains("scale must be [2, groups]"));
+  CHECK_THROWS_WITH(Int8Matrix(zeros({2, 100}), ones({2, 1})), Contains("must be int8 [n, k]"));
+  CHECK_THROWS_WITH(Int8Matrix(zeros({2, 4}, int8), ones({2, 1}).requires_grad_()), Contains("not trained"));
+  // What the constructor has checked stays: no member can be given another tensor.
+  static_assert(std::is_same_v<decltype(std::declval<Int8Matrix&>().values()), const Tensor&>);
+  static_assert(std::is_same_v<decltype(std::declval<Int8Matrix&>().scale()), const Tensor&>);
+}
+
+TEST_CASE("int8: products and tables are those of the matrix that it stands for", "[int8]") {
+  for (const std::int64_t rows : {1, 4, 9})
+    for (const std::int64_t group : {0, 32}) {
+      INFO(rows << " rows, groups of " << group);
+      const Int8Matrix w = quantize(drawn_matrix({33, 70}), group);
+      const Tensor x = drawn_matrix({rows, 70}), bias = drawn_matrix({33}), plain = dequantize(w);
+      CHECK(max_difference(linear(x, w, bias), linear(x, plain, bias)) < 1e-4);
+      CHECK(linear(reshape(x, {rows, 1, 70}), w).shape() == Shape{rows, 1, 33});
+      CHECK(max_difference(linear(x.to(float64), {w.values(), w.scale().to(float64)}), linear(x, plain)) < 1e-4);
+      CHECK(linear(x.to(bfloat16), {w.values(), w.scale().to(bfloat16)}, bias.to(bfloat16)).dtype() == bfloat16);
+      const Autocast on(bfloat16);
+      const Tensor y = linear(x, w, bias);
+      CHECK(y.dtype() == bfloat16);
+      CHECK(max_difference(y.to(float32), linear(x, plain, bias).to(float32)) < 0.3);
+    }
+  CHECK(linear(ones({70}), quantize(drawn_matrix({33, 70}))).shape() == Shape{33});
+  const Int8Matrix table = quantize(drawn_matrix({11, 40}), 32);
+  const Tensor ids = tensor({{3, 0}, {10, 3}});
+  CHECK(same_bits(embedding(table, ids), embedding(dequantize(table), ids)));
+  CHECK_THROWS_WITH(embedding(table, tensor({11})), Contains("must be in 0 … 10"));
+  CHECK_THROWS_WITH(linear(ones({2, 3}), table), Contains("x is [2, 3], weight is [11, 40]"));
+  CHECK_THROWS_WITH(linear(ones({2, 40}, bfloat16), table), Contains("the scale of the int8 weight is float32"));
+  CHECK_THROWS_WITH(linear(ones({2, 40}), table, ones({3})), Contains("bias"));
+}
+
+TEST_CASE("int8: a function of a product has the bits that it has afterwards, and the gradients", "[int8]") {
+  const Int8Matrix w = quantize(drawn_matrix({33, 70}));
+  const auto& gelu_tanh = kernels::Function::gelu_tanh;
+  for (const DType t : {float32, bfloat16, float64})
+    for (const std::int64_t rows : {1, 4, 9}) {
+      INFO(name_of(t) << ", " << rows << " rows");
+      const Int8Matrix of_type(w.values(), w.scale().to(t));
+      const auto run = [&](bool fused) {
+        Tensor x = drawn_matrix({rows, 70}, t).requires_grad_(), b = drawn_matrix({33}, t).requires_grad_();
+        const auto f = [&] {
+          return fused ? detail::apply_to_linear(gelu_tanh, x, of_type, b) : gelu(linear(x, of_type, b), Gelu::tanh);
+        };
+        const Tensor y = f();
+        sum(y).backward();
+        const NoGrad no_grad;
+        return std::vector<Tensor>{y.detach(), f(), x.grad(), b.grad()};
+      };
+      const std::vector<Tensor> one_pass = run(true), two = run(false);
+      for (std::size_t i = 0; i < two.size(); ++i) CHECK(same_bits(one_pass[i], two[i]));
+    }
+}
+
+TEST_CASE("int8: the number of threads doesn't change a bit", "[int8]") {
+  for (const std::int64_t rows : {1, 3, 20}) {
+    const Tensor x = drawn_matrix({rows, 300}), w = drawn_matrix({4001, 300});
+    check_threads([&] { return linear(x, quantize(w, 64)); });
+    check_threads([&] { return quantize(w).values(); });
+    check_threads([&] { return dequantize(quantize(w)); });
+  }
+}
+
+TEST_CASE("int8: the gradients by x and by the bias", "[int8]") {
+  const Int8Matrix float_w = quantize(drawn_matrix({5, 40}), 32);
+  const Int8Matrix w(float_w.values(), float_w.scale().to(float64));
+  for (const Shape& shape : {Shape{3, 40}, Shape{40}, Shape{2, 3, 40}}) {
+    const auto f = [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+      return {square(linear(in[0], w, in[1]))};
+    };
+    const auto o = GradCheckOptions().order(2);
+    const GradReport report = check_gradients(f, {drawn_matrix(shape, float64), drawn_matrix({5}, float64)}, o);
+    INFO(report);
+    CHECK(report.ok);
+  }
+  // In float32 by the kernels, which have no derivative of their own.
+  for (const std::int64_t rows : {1, 9}) {
+    Tensor x = drawn_matrix({rows, 40}).requires_grad_(), b = drawn_matrix({5}).requires_grad_();
+    const Tensor dy = drawn_matrix({rows, 5});
+    sum(linear(x, float_w, b) * dy).backward();
+    CHECK(max_difference(x.grad(), matmul(dy, dequantize(float_w))) < 1e-5);
+    CHECK(max_difference(b.grad(), sum(dy, 0)) < 1e-5);
+  }
+}
+
+}  // namespace fit::test::int8_test

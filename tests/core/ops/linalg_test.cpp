@@ -1,0 +1,170 @@
+#include "fit/backward/gradcheck.hpp"
+#include "fit/ops/ops.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+
+// Linear algebra, convolutions, pools and distances by value. The numbers are PyTorch's.
+namespace fit::test::linalg_test {
+namespace {
+
+using V = std::vector<double>;
+
+bool near(const Tensor& x, const Tensor& want) { return max_difference(x, want) < 1e-4; }
+
+}  // namespace
+
+TEST_CASE("linear algebra gives PyTorch's numbers", "[linalg]") {
+  const Tensor a = tensor({{4., 1.}, {2., 3.}}), s = matmul(a, transpose(a));
+  CHECK(near(inv(a), tensor({{0.3, -0.1}, {-0.2, 0.4}})));
+  CHECK(det(a).item() == Approx(10));
+  CHECK(det(tensor({{0., 1.}, {1., 0.}})).item() == -1);
+  CHECK(det(ones({3, 0, 0})).shape() == Shape{3});
+  CHECK(det(zeros({0, 0})).item() == 1);
+  CHECK(near(solve(a, tensor({{1.}, {2.}})), tensor({{0.1}, {0.6}})));
+  CHECK(near(cholesky(s), tensor({{4.1231, 0.}, {2.6679, 2.4254}})));
+  CHECK(near(eigh(s).first, tensor({3.81966, 26.18034})));
+  CHECK(near(svd(a).s, tensor({5.11667, 1.95440})));
+}
+
+TEST_CASE("what is taken apart can be put together again", "[linalg]") {
+  Generator g(5);
+  for (const DType t : {float32, float64}) {
+    const Tensor x = randn({2, 4, 4}, t, g), s = x + transpose(x);
+    CHECK(inv(x).dtype() == t);
+    const Tensor one = broadcast_to(eye(4, -1, t), {2, 4, 4});
+    CHECK(near(matmul(inv(x), x), one));
+    CHECK(near(matmul(x, solve(x, one)), one));
+    const auto [values, vectors] = eigh(s);
+    CHECK(near(matmul(vectors * unsqueeze(values, -2), transpose(vectors)), s));
+    for (const Shape& shape : {Shape{2, 4, 3}, Shape{2, 3, 4}, Shape{1, 5}}) {
+      const Tensor y = randn(shape, t, g);
+      const auto [u, d, v] = svd(y);
+      CHECK(near(matmul(u * unsqueeze(d, -2), transpose(v)), y));
+      CHECK(near(matmul(transpose(u), u), broadcast_to(eye(d.size(-1), -1, t), matmul(transpose(u), u).shape())));
+      const auto [q, r] = qr(y);
+      CHECK(q.dtype() == t);
+      CHECK(near(matmul(q, r), y));
+      CHECK(near(matmul(transpose(q), q), broadcast_to(eye(q.size(-1), -1, t), matmul(transpose(q), q).shape())));
+      CHECK(equal(triu(r), r));
+    }
+  }
+}
+
+TEST_CASE("linear algebra: matrices of one element, and of none", "[linalg]") {
+  const Tensor x = tensor({{{-4.}}, {{9.}}}), nothing = zeros({2, 0, 0});
+  CHECK(values(inv(x)) == V{-0.25, static_cast<double>(1.f / 9)});
+  CHECK(values(det(x)) == V{-4, 9});
+  CHECK(values(solve(x, tensor({{{8., 4.}}, {{9., 18.}}}))) == V{-2, -1, 1, 2});
+  CHECK(values(cholesky(abs(x))) == V{2, 3});
+  CHECK(values(eigh(x).first) == V{-4, 9});
+  CHECK(values(abs(eigh(x).second)) == V{1, 1});
+  CHECK(values(svd(x).s) == V{4, 9});
+  CHECK(values(matmul(qr(x).first, qr(x).second)) == V{-4, 9});
+  for (const Tensor& y : {inv(nothing), cholesky(nothing), eigh(nothing).second, svd(nothing).u, qr(nothing).first})
+    CHECK(y.shape() == Shape{2, 0, 0});
+  CHECK(solve(x, zeros({2, 1, 0})).shape() == Shape{2, 1, 0});
+  CHECK(svd(zeros({3, 0})).v.shape() == Shape{0, 0});
+  CHECK(qr(zeros({3, 0})).first.shape() == Shape{3, 0});
+  CHECK(qr(zeros({0, 3})).second.shape() == Shape{0, 3});
+}
+
+TEST_CASE("linear algebra: only the lower triangle of a symmetric matrix is read", "[linalg]") {
+  Generator g(7);
+  const Tensor x = randn({3, 3}, float64, g), s = matmul(x, transpose(x)), lower = tril(s);
+  CHECK(same_bits(cholesky(lower), cholesky(s)));
+  CHECK(same_bits(eigh(lower).first, eigh(s).first));
+  CHECK(same_bits(eigh(lower).second, eigh(s).second));
+}
+
+TEST_CASE("gradients of linear algebra are the central differences", "[linalg]") {
+  using Values = std::vector<Tensor>;
+  Generator g(6);
+  const auto right = [&](const TensorFunction& f, const Values& in) {
+    const GradReport report = check_gradients(f, in);
+    INFO(report);
+    CHECK(report.ok);
+  };
+  const Tensor one = eye(3, -1, float64), x = randn({2, 3, 3}, float64, g) * 0.2 + one;
+  right([](const Values& in) { return solve(in[0], in[1]); }, {x, randn({2, 3, 2}, float64, g)});
+  right([](const Values& in) { return inv(in[0]); }, {x});
+  right([](const Values& in) { return det(in[0]); }, {x});
+  right([&](const Values& in) { return cholesky(matmul(in[0], transpose(in[0])) + one); }, {x});
+  const auto both = [](const Values& in) {
+    const auto [q, r] = qr(in[0]);
+    return Values{q, r};
+  };
+  for (const Shape& shape : {Shape{2, 3, 3}, Shape{4, 2}, Shape{2, 4}}) right(both, {randn(shape, float64, g)});
+  // The signs of vectors are arbitrary: their squares are compared.
+  right(
+      [&](const Values& in) {
+        const auto [values, vectors] = eigh(in[0] + transpose(in[0]) + diag(tensor({0., 3., 6.}).to(float64)));
+        return Values{values, square(vectors)};
+      },
+      {x});
+  const Tensor tall = cat({one, zeros({1, 3}, float64)}) * tensor({3., 2., 1.}) + randn({4, 3}, float64, g) * 0.1;
+  for (const Tensor& y : {tall, transpose(tall)}) {
+    right([](const Values& in) { return svd(in[0]).s; }, {y});
+    right(
+        [](const Values& in) {
+          const auto [u, s, v] = svd(in[0]);
+          return Values{square(u), s, square(v)};
+        },
+        {y});
+  }
+}
+
+TEST_CASE("the gradient of svd does not lose digits to a small singular value", "[linalg]") {
+  Generator g(1);
+  const Tensor p = qr(randn({3, 3}, float64, g)).first, q = qr(randn({3, 3}, float64, g)).first;
+  const Tensor w = randn({3, 3}, float64, g);
+  const Tensor a = matmul(matmul(p, diag(tensor({1., 0.5, 1e-6}).to(float64))), q).to(float32);
+  const auto gradient = [&](DType t) {
+    const Tensor x = a.to(t).clone().requires_grad_();
+    const auto [u, s, v] = svd(x);
+    return grad(sum(matmul(u, transpose(v)) * w.to(t)), x).to(float64);
+  };
+  const Tensor exact = gradient(float64);
+  CHECK(max_difference(gradient(float32), exact) < 1e-4 * max(abs(exact)).item());
+  // Neither does a matrix without an inverse.
+  const Tensor x = tensor({{1., 2.}, {2., 4.}}, float64).requires_grad_();
+  const auto smallest = [](const Tensor& y) { return square(svd(y).u[{0, 1}]); };
+  CHECK(all(isfinite(grad(smallest(x), x))).item<bool>());
+}
+
+TEST_CASE("convolutions and pools give PyTorch's numbers", "[linalg]") {
+  const auto count = [](const Shape& shape) { return reshape(arange(shape.numel()).to(float32), shape); };
+  const auto o = ConvOptions().stride(2).padding(1);
+  CHECK(values(conv1d(count({1, 2, 5}), count({1, 2, 3}) - 2, tensor({1.}), o)) == V{29, 41, 17});
+  const auto dilated = ConvOptions().dilation(2);
+  CHECK(values(conv2d(count({1, 1, 4, 4}), count({1, 1, 2, 2}) + 1, {}, dilated)) == V{68, 78, 108, 118});
+  ConvOptions grouped = o;
+  grouped.groups(2);
+  const Tensor weight = tensor({{{{1., 2.}, {3., 4.}}}, {{{1., 0.}, {0., 1.}}}});
+  CHECK(values(conv2d(count({1, 2, 2, 2}), weight, {}, grouped)) == V{0, 3, 4, 3, 4, 0, 0, 7});
+  auto p = PoolOptions().stride(2).padding(1);
+  CHECK(values(max_pool2d(count({1, 1, 4, 4}), 3, p)) == V{5, 7, 13, 15});
+  // The border gets no gradient, even if a window has nothing above -inf.
+  const Tensor low = full({1, 1, 4, 4}, -inf).requires_grad_();
+  sum(max_pool2d(low, 2, p)).backward();
+  CHECK(values(low.grad()) == V{1, 1, 0, 1, 1, 1, 0, 1, 0, 0, 0, 0, 1, 1, 0, 1});
+  p.stride(1);
+  CHECK(near(avg_pool1d(count({1, 1, 5}), 3, p), tensor({{{1. / 3, 1., 2., 3., 7. / 3}}})));
+  CHECK(near(group_norm(tensor({{1., 2., 4., 8.}}), 2), tensor({{-1., 1., -1., 1.}})));
+  CHECK(near(batch_norm(tensor({{1., 5.}, {3., 5.}}), {}, {}), tensor({{-1., 0.}, {1., 0.}})));
+  CHECK(near(batch_norm(tensor({{1., 5.}}), tensor({1., 4.}), tensor({1., 0.25})), tensor({{0., 2.}})));
+}
+
+TEST_CASE("products and distances of vectors", "[linalg]") {
+  CHECK(dot(tensor({1., 2.}), tensor({3., 4.})).item() == 11);
+  CHECK(dot(tensor({1, 2}), tensor({3, 4})).dtype() == int64);
+  const Tensor nan = full({2}, std::numeric_limits<double>::quiet_NaN());
+  CHECK(values(addmm(nan, ones({1, 2}), ones({2, 2}), 0, 3)) == V{6, 6});
+  CHECK(values(cdist(tensor({{0., 0.}, {3., 4.}}), tensor({{0., 4.}}))) == V{4, 3});
+  CHECK(cosine_similarity(tensor({1., 0.}), tensor({1., 1.})).item() == Approx(0.70710678));
+  CHECK(near(normalize(tensor({3., 4.})), tensor({0.6, 0.8})));
+  CHECK(values(normalize(zeros({2}))) == V{0, 0});
+  CHECK(near(normalize(tensor(-3.), 2, 0), tensor(-1.)));
+  CHECK(near(cosine_similarity(tensor(-3.), tensor(2.)), tensor(-1.)));
+}
+
+}  // namespace fit::test::linalg_test

@@ -1,0 +1,169 @@
+// Muon beside PyTorch's (tests/golden/training.py), and its groups.
+#include "fit/nn/optim/muon.hpp"
+
+#include <cmath>
+
+#include "fit/graph/graph.hpp"
+#include "fit/nn/models/gpt.hpp"
+#include "fit/nn/optim/schedule.hpp"
+#include "fit/ops/ops.hpp"
+#include "support/catch.hpp"
+#include "support/optimizer_path.hpp"
+#include "support/tensors.hpp"
+
+namespace fit::test::muon_test {
+namespace {
+
+using Catch::Contains;
+using optim::Muon;
+using optim::MuonOptions;
+
+double distance(const std::string& form, const std::string& path, const MuonOptions& o, DType dtype) {
+  return distance_from_path<Muon>("muon/" + form, path, o, dtype);
+}
+
+nn::GPTOptions muon_gpt() {
+  return nn::GPTOptions().vocab_size(9).context_length(8).num_layers(2).num_heads(2).d_model(8);
+}
+
+}  // namespace
+
+TEST_CASE("Muon follows PyTorch's path", "[golden][muon]") {
+  const auto all = MuonOptions().lr(0.02).weight_decay(0.3).momentum(0.8).nesterov(false).ns_steps(3).match_rms_adamw();
+  for (const std::string form : {"tall", "wide"})
+    for (const auto& [name, o] : {std::pair("plain", MuonOptions()), std::pair("all", all)}) {
+      INFO(form << ' ' << name);
+      CHECK(distance(form, std::string(name) + "_exact", o, float64) < 1e-12);
+      CHECK(distance(form, std::string(name) + "_exact", o, float32) < 1e-5);
+      // PyTorch rounds each product to bfloat16. A step has at most rate 20 lr, and 1 / 256 of it is rounded away.
+      const double rounding = 20 * o.lr() / 32;
+      CHECK(distance(form, name, o, float32) < rounding);
+      CHECK(distance(form, name, MuonOptions(o).bfloat16(), float32) < rounding);
+    }
+}
+
+TEST_CASE("Muon takes the hidden matrices, and AdamW the rest", "[muon]") {
+  manual_seed(1);
+  for (const bool tied : {true, false}) {
+    nn::GPT gpt(muon_gpt().tie_weights(tied).value_embeddings().qk_norm());
+    const auto adamw = optim::AdamWOptions().lr(3e-3).weight_decay(0).beta2(0.99);
+    const auto groups = optim::muon_groups(gpt, MuonOptions().lr(0.02), adamw);
+    REQUIRE(groups.size() == 2);
+    for (const auto& [name, p] : groups[0].parameters.named())
+      CHECK((name.find(".attn.") != std::string::npos || name.find(".mlp.") != std::string::npos));
+    CHECK(groups[0].parameters.named().size() == 8);
+    CHECK(groups[1].options.adamw());
+    CHECK(groups[0].parameters.named().size() + groups[1].parameters.named().size() == gpt.named_parameters().size());
+
+    // The rest moves as under AdamW, to the bit.
+    const auto copy = nn::clone(gpt);
+    Muon muon(groups);
+    optim::AdamW other(copy->named_parameters(), adamw);
+    const Tensor ids = randint(0, 9, {2, 8});
+    gpt.loss(ids, ids).backward();
+    copy->loss(ids, ids).backward();
+    muon.step();
+    other.step();
+    for (const auto& [name, p] : groups[1].parameters.named())
+      CHECK(same_bits(p.detach(), copy->parameter(name).detach()));
+    CHECK_FALSE(
+        same_bits(gpt.parameter("h.0.attn.qkv.weight").detach(), copy->parameter("h.0.attn.qkv.weight").detach()));
+  }
+}
+
+TEST_CASE("Muon trains, goes on from its state, and takes a schedule", "[muon]") {
+  manual_seed(2);
+  const auto groups = [](nn::GPT& gpt) {
+    return optim::muon_groups(gpt, MuonOptions().lr(0.02), optim::AdamWOptions().lr(3e-3));
+  };
+  nn::GPT first(muon_gpt());
+  const Tensor ids = randint(0, 9, {4, 8});
+  Muon optimizer(groups(first));
+  optim::WarmupStableDecayLR schedule(optimizer, 40, 5, 10);
+  CHECK(optimizer.lr(0) == Approx(0.02 / 5));
+  CHECK(optimizer.lr(1) == Approx(3e-3 / 5));
+  double start = 0, end = 0;
+  std::shared_ptr<nn::GPT> second;
+  std::unique_ptr<Muon> resumed;
+  for (int step = 0; step < 40; ++step) {
+    if (step == 20) {
+      second = nn::clone(first);
+      resumed = std::make_unique<Muon>(groups(*second));
+      resumed->load_state_dict(optimizer.state_dict());
+    }
+    optimizer.zero_grad();
+    const Tensor loss = first.loss(ids, ids);
+    (step == 0 ? start : end) = loss.item();
+    loss.backward();
+    optimizer.step();
+    if (resumed) {
+      resumed->zero_grad();
+      second->loss(ids, ids).backward();
+      resumed->set_lr(0, optimizer.lr(0)), resumed->set_lr(1, optimizer.lr(1));
+      resumed->step();
+    }
+    schedule.step();
+  }
+  CHECK(end < start - 0.5);
+  for (const auto& [name, p] : first.named_parameters()) CHECK(same_bits(p.detach(), second->parameter(name).detach()));
+  CHECK(contains(optimizer.state_dict(), "h.0.mlp.fc.weight.momentum_buffer"));
+  CHECK(contains(optimizer.state_dict(), "wte.weight.exp_avg_sq"));
+}
+
+TEST_CASE("Muon that maximises is Muon of the negative gradient, and passes an empty matrix over", "[muon]") {
+  const auto stepped = [](bool maximize, double sign) {
+    Tensor matrix = arange(6).to(float32).reshape({2, 3}).requires_grad_(), vector = ones({3}).requires_grad_();
+    Tensor empty = zeros({0, 3}).requires_grad_();
+    const MuonOptions options = MuonOptions().maximize(maximize);
+    Muon optimizer(std::vector<optim::Group<MuonOptions>>{{{matrix, empty}, options},
+                                                          {{vector}, MuonOptions(options).adamw(true)}});
+    for (int i = 0; i < 3; ++i) {
+      matrix.set_grad(tensor({{1., 2., -1.}, {0.5, 3., i * 1.}}) * sign);
+      vector.set_grad(tensor({1., -2., 3.}) * sign);
+      empty.set_grad(zeros({0, 3}));
+      optimizer.step();
+    }
+    return std::pair(matrix.detach(), vector.detach());
+  };
+  const auto up = stepped(true, 1), down = stepped(false, -1);
+  CHECK(same_bits(up.first, down.first));
+  CHECK(same_bits(up.second, down.second));
+  CHECK_FALSE(same_bits(up.first, stepped(false, 1).first));
+  // A net whose parameters are all hidden matrices has one group.
+  CHECK(optim::muon_groups(nn::Linear(2, 3, false), MuonOptions(), optim::AdamWOptions()).size() == 1);
+}
+
+TEST_CASE("Muon's errors change nothing", "[muon]") {
+  Tensor matrix = ones({2, 3}).requires_grad_(), vector = ones({3}).requires_grad_();
+  CHECK_THROWS_WITH(Muon({matrix, vector}), Contains("[Muon] the parameter 1 has shape [3]: only a matrix"));
+  CHECK_THROWS_WITH(Muon({matrix}, MuonOptions().ns_steps(100)), "[Muon] ns_steps is 100: it must be in 0 … 99");
+  CHECK_THROWS_WITH(Muon({matrix}, MuonOptions().momentum(1)), Contains("momentum is 1"));
+  Muon optimizer({matrix});
+  matrix.set_grad(ones({2, 3}));
+  optimizer.add_param_group({{vector}, MuonOptions()});
+  vector.set_grad(ones({3}));
+  CHECK_THROWS_WITH(optimizer.step(), Contains("has shape [3]: only a matrix"));
+  CHECK(equal(matrix.detach(), ones({2, 3})));
+  CHECK(optimizer.state_dict().size() == 26);  // the options of two groups, and no state
+  matrix.set_grad(zeros({2, 3}));
+  vector.zero_grad();
+  optimizer.step();  // no slope: only the decay
+  CHECK(max_difference(matrix.detach(), ones({2, 3}) * (1 - 1e-4)) < 1e-7);
+}
+
+TEST_CASE("warm-up, a constant rate and a decay", "[schedule]") {
+  Tensor p = ones({1}).requires_grad_();
+  optim::SGD optimizer({p}, 0.5);
+  optim::WarmupStableDecayLR schedule(optimizer, 20, 4, 8, 0.25);
+  std::vector<double> rates;
+  for (int t = 0; t < 24; ++t, schedule.step()) rates.push_back(optimizer.lr() / 0.5);
+  const std::vector<double> expected = {0.25,  0.5,     0.75,   1,       1,    1,       1,      1,
+                                        1,     1,       1,      1,       1,    0.90625, 0.8125, 0.71875,
+                                        0.625, 0.53125, 0.4375, 0.34375, 0.25, 0.25,    0.25,   0.25};
+  for (std::size_t t = 0; t < rates.size(); ++t) CHECK(rates[t] == Approx(expected[t]).epsilon(1e-12));
+  CHECK_THROWS_WITH(optim::WarmupStableDecayLR(optimizer, 10, 6, 5),
+                    Contains("[WarmupStableDecayLR] warmup is 6, decay 5, steps 10"));
+  CHECK_THROWS_WITH(optim::WarmupStableDecayLR(optimizer, 10, 1, 1, 2), Contains("min_factor is 2"));
+}
+
+}  // namespace fit::test::muon_test
