@@ -401,7 +401,7 @@ Tensor Backward::restore(int slot, detail::Node* node, int output) {
     t->node = node;
     t->output = static_cast<std::uint16_t>(output);
   }
-  return Tensor(t);
+  return Tensor::adopt(t);
 }
 
 Tensor Backward::dy(int i) {

@@ -41,7 +41,7 @@ void notify_accumulated(Node& leaf) {
     if (leaf.detached) return;
     TensorImpl* const t = leaf.hooks->tensor;
     hold(t->refs);
-    o.gradient_accumulated(Tensor(t));
+    o.gradient_accumulated(Tensor::adopt(t));
   };
   if (ObserverList* const all = leaf.hooks->accumulated.list()) all->each(0, tell);
   if (thread_state.observed) notify_thread(tell);

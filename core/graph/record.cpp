@@ -82,7 +82,7 @@ Node* allocate_node(int inputs, int outputs, int saved, std::size_t closure) {
 void ReadLog::note(const TensorImpl& t) {
   if (reads.count(t.storage)) return;
   hold(t.storage->refs);
-  const Tensor same(new_impl(t.storage, t.shape, t.dtype));
+  const Tensor same = Tensor::adopt(new_impl(t.storage, t.shape, t.dtype));
   reads.emplace(t.storage, Read{same, same.version()});
 }
 

@@ -101,9 +101,9 @@ Figure Figure::dark() const {
   if (theme_ == Theme::dark) return *this;
   const Darken darken;
   Drawing drawing;
-  for (Shape shape : drawing_->shapes()) {
-    std::visit(darken, shape);
-    std::visit([&](auto& each) { drawing.add(std::move(each)); }, shape);
+  for (Element element : drawing_->elements()) {
+    std::visit(darken, element);
+    std::visit([&](auto& each) { drawing.add(std::move(each)); }, element);
   }
   return {width_, height_, Theme::dark, std::move(drawing)};
 }
