@@ -7,7 +7,7 @@
 #include "fit/nn/training/training_listener.hpp"
 #include "fit/tensor/tensor.hpp"
 
-/// Event files for TensorBoard: `tensorboard --logdir runs` shows them, also while they are written.
+/// Event files for TensorBoard, which shows them by "tensorboard --logdir runs", also while they are written.
 ///
 ///     trainer.listen(std::make_shared<TensorBoardListener>("runs/first"));
 ///
