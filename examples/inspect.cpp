@@ -10,13 +10,13 @@ using namespace fit;
 
 namespace {
 
-const std::string text = "The cat sat on the mat, and the dog sat on the cat.";
+const std::string sentence = "The cat sat on the mat, and the dog sat on the cat.";
 
 // A folder with a small random model.
 std::string small_folder(const std::string& out) {
   const std::string folder = (std::filesystem::path(out) / "small").string();
   const auto t = text::TokenizerOptions().vocab_size(280).special_tokens({"<|endoftext|>"});
-  const text::Tokenizer tokenizer = text::Tokenizer::train(::text + ::text, t);
+  const text::Tokenizer tokenizer = text::Tokenizer::train(sentence + sentence, t);
   const auto o =
       nn::GPTOptions().vocab_size(tokenizer.size()).context_length(64).num_layers(2).num_heads(4).d_model(32);
   std::filesystem::create_directories(out);
@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
         const nn::Pretrained opened = nn::load_pretrained(folder);
         const auto* const bert = dynamic_cast<const nn::BERT*>(opened.model.get());
         e.section(folder + ": " + opened.family);
-        const Tensor ids = opened.tokenizer ? opened.tokenizer->encode(::text).unsqueeze(0) : arange(8).unsqueeze(0);
+        const Tensor ids = opened.tokenizer ? opened.tokenizer->encode(sentence).unsqueeze(0) : arange(8).unsqueeze(0);
         const NoGrad no_grad;
         const auto call = [&] { return bert ? (*bert)(ids) : opened.gpt()(ids); };
         std::cout << nn::summary(*opened.model, call);

@@ -104,7 +104,7 @@ void ops() {
   op(
       "slice_steps",
       [](const Tensor& x) {
-        return x[{range(0, 3, 2), range(3, none, -1)}];
+        return x[{range(0, 3, 2), range(3, Range::none, -1)}];
       },
       0);
   op(
@@ -172,7 +172,7 @@ struct Own final : nn::Layer {  // a layer of a user, of two inputs
   Tensor forward(const Tensor& a, const Tensor& b) const {
     return out(relu(left(a)) * sigmoid(right(b))) + mean(b, 1, keepdims);
   }
-  FIT_FIELDS_ONLY(left, right, out)
+  FIT_FIELDS(left, right, out)
   nn::Linear left{4, 6}, right{3, 6}, out{6, 1};
 };
 
@@ -180,7 +180,7 @@ struct Marked final : nn::UnaryLayer {
   Tensor forward(const Tensor& x) const override { return inner(x); }
   FIT_FIELDS_ONLY(inner)
   struct Inner final : nn::UnaryLayer {
-    Tensor forward(const Tensor& x) const override { return sum(svd(x)[1]); }
+    Tensor forward(const Tensor& x) const override { return sum(svd(x).s); }
     FIT_FIELDS_ONLY(weight)
     nn::Linear weight{1, 1};
   } inner;

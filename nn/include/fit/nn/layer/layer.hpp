@@ -212,8 +212,12 @@ template <class R>
 auto output_of(R& r, int) -> std::enable_if_t<std::is_same_v<decltype(R::output), Tensor>, Tensor*> {
   return &r.output;
 }
-template <class R>
-auto output_of(R& r, int) -> std::enable_if_t<std::is_same_v<std::tuple_element_t<0, R>, Tensor>, Tensor*> {
+template <class B>
+Tensor* output_of(std::pair<Tensor, B>& r, int) {
+  return &r.first;
+}
+template <class... B>
+Tensor* output_of(std::tuple<Tensor, B...>& r, int) {
   return &std::get<0>(r);
 }
 
@@ -228,8 +232,8 @@ using Observed = std::conditional_t<std::is_base_of_v<Tensor, std::decay_t<A>>, 
 /// Without observers and errors it costs nothing.
 ///
 ///     Tensor loss(const Tensor& x, const Tensor& y) const {
-///       const auto loss_of = [&](const Tensor& given, const Tensor& target) { return nn::mse_loss(out(given), target);
-///       }; return nn::within(*this, loss_of, x, y);
+///       const auto of = [&](const Tensor& x, const Tensor& y) { return nn::mse_loss(out(x), y); };
+///       return nn::within(*this, of, x, y);
 ///     }
 template <class F, class... A>
 auto within(const Layer& layer, const F& f, A&&... inputs) {
