@@ -15,7 +15,7 @@ namespace {
 enum ValueType : std::uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean8, string, array, u64, i64, f64 };
 constexpr std::int64_t value_bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};  // the least
 
-constexpr std::uint32_t magic = 0x46554747;  // "GGUF"
+constexpr std::uint32_t gguf_magic = 0x46554747;  // "GGUF"
 constexpr std::int64_t default_alignment = 32;
 constexpr std::uint64_t longest_name = 4096;
 
@@ -35,7 +35,7 @@ class GGUFReader {
 
   GGUFFile read() {
     GGUFFile result{file_, {}, {}};
-    if (file_->size() < 24 || number<std::uint32_t>() != magic)
+    if (file_->size() < 24 || number<std::uint32_t>() != gguf_magic)
       file_->fail("byte 0: expected a GGUF file, which begins with \"GGUF\", a version and two counts");
     const auto version = number<std::uint32_t>();
     if (version != 2 && version != 3) file_->fail("the version is ", version, ": expected 2 or 3");
@@ -281,7 +281,7 @@ GGUFFile open_gguf(const char* op, const std::string& path) {
 
 void write_gguf(const char* op, const std::string& path, const GGUFKeys& keys, const std::vector<GGUFTensor>& tensors) {
   HeaderText head;
-  head.put(magic).put(std::uint32_t{3}).put(static_cast<std::uint64_t>(tensors.size()));
+  head.put(gguf_magic).put(std::uint32_t{3}).put(static_cast<std::uint64_t>(tensors.size()));
   head.put(static_cast<std::uint64_t>(keys.size()));
   for (const auto& [key, value] : keys) head.text(key).value(value);
   std::int64_t at = 0;
