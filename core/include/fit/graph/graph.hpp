@@ -129,11 +129,17 @@ class OpAttribute {
       : OpAttribute(name, Span<const std::int64_t>(values.begin(), values.rank())) {}
   OpAttribute(const char* name, const Tensor& value) : name_(name), kind_(Kind::tensor), tensor_(&value) {}
 
+  /// What operations and ONNX call it: "axis".
   const char* name() const { return name_; }
+  /// Which of the functions below gives the value.
   Kind kind() const { return kind_; }
+  /// The value of Kind::integer.
   std::int64_t integer() const { return integer_; }
-  double number() const { return number_; }  ///< an integer as well
+  /// The value of Kind::number or Kind::integer.
+  double number() const { return number_; }
+  /// The values of Kind::integers: a shape, axes.
   Span<const std::int64_t> integers() const { return {integers_, integer_}; }
+  /// The value of Kind::tensor: indices, a mask.
   const Tensor& tensor() const { return *tensor_; }
 
  private:

@@ -9,11 +9,11 @@
 #error "this <dlpack/dlpack.h> is older than DLPack 1.0: include <fit/tensor/dlpack.hpp> before it"
 #endif
 #else
-#define DLPACK_DLPACK_H_
-#define DLPACK_MAJOR_VERSION 1
-#define DLPACK_MINOR_VERSION 0
-#define DLPACK_FLAG_BITMASK_READ_ONLY (1UL << 0UL)
-#define DLPACK_FLAG_BITMASK_IS_COPIED (1UL << 1UL)
+#define DLPACK_DLPACK_H_                            ///< DLPack's own include guard.
+#define DLPACK_MAJOR_VERSION 1                      ///< Readers of another major version must refuse the array.
+#define DLPACK_MINOR_VERSION 0                      ///< Adds to the major version what older readers may ignore.
+#define DLPACK_FLAG_BITMASK_READ_ONLY (1UL << 0UL)  ///< The reader must not write.
+#define DLPACK_FLAG_BITMASK_IS_COPIED (1UL << 1UL)  ///< The array is a copy that nobody else sees.
 
 extern "C" {
 /// The version of a DLManagedTensorVersioned.
