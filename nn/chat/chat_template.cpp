@@ -5,6 +5,7 @@
 #include "chat/jinja.hpp"
 #include "common/config.hpp"
 #include "io/input_file.hpp"
+#include "tokenizers/unicode.hpp"
 
 namespace fit::text {
 namespace {
@@ -18,6 +19,12 @@ Value json_of(const char* what, const std::string& text) {
   } catch (const nlohmann::json::exception&) {
     jinja::fail(what, " is not JSON: '", io::shown(text), "'");
   }
+}
+
+// The text, which must be UTF-8.
+const std::string& utf8_of(const std::string& text) {
+  unicode::points_of(chat_op, text);
+  return text;
 }
 
 Value object_of(const char* what, const std::string& text) {
@@ -53,8 +60,8 @@ struct ChatTemplate::Parsed {
 };
 
 ChatTemplate::ChatTemplate(const std::string& source, const std::string& variables)
-    : parsed_(
-          std::make_shared<const Parsed>(Parsed{source, jinja::parsed(source), object_of("variables", variables)})) {}
+    : parsed_(std::make_shared<const Parsed>(
+          Parsed{utf8_of(source), jinja::parsed(source), object_of("variables", variables)})) {}
 
 ChatTemplate ChatTemplate::load(const std::string& folder) {
   const std::filesystem::path path(folder);
@@ -87,18 +94,14 @@ std::string text_for(const jinja::Block& program, Value variables, const Value& 
   const Value more = object_of("variables", options.variables());
   for (const auto& [key, value] : more.items()) variables[key] = value;
   variables["messages"] = messages;
-  try {
-    return jinja::run(program, variables);
-  } catch (const nlohmann::json::exception& e) {  // a text that is not UTF-8
-    jinja::fail("the messages can't be written: ", e.what());
-  }
+  return jinja::run(program, variables);
 }
 
 }  // namespace
 
 std::string ChatTemplate::apply(const std::vector<Message>& messages, const ChatOptions& options) const {
   Value list = Value::array();
-  for (const Message& m : messages) list.push_back({{"role", m.role}, {"content", m.content}});
+  for (const Message& m : messages) list.push_back({{"role", utf8_of(m.role)}, {"content", utf8_of(m.content)}});
   return text_for(parsed_->program, parsed_->variables, list, options);
 }
 

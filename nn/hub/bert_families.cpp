@@ -7,6 +7,9 @@ namespace {
 
 #define FIT_OPTION_OF_BERT(T, name) FIT_HUB_OPTION(BERTOptions, T, name)
 
+// The head of a masked language model is not loaded.
+Entry<BERTOptions> heads() { return of_other_layers<BERTOptions>({"tie_word_embeddings"}); }
+
 std::vector<Entry<BERTOptions>> bert_entries(const Entry<BERTOptions>& length) {
   return {entry("vocab_size", FIT_OPTION_OF_BERT(std::int64_t, vocab_size)),
           length,
@@ -20,7 +23,8 @@ std::vector<Entry<BERTOptions>> bert_entries(const Entry<BERTOptions>& length) {
           dropout<BERTOptions>({"hidden_dropout_prob", "attention_probs_dropout_prob"}),
           fixed<BERTOptions>("position_embedding_type", "absolute"),
           fixed<BERTOptions>("is_decoder", false),
-          fixed<BERTOptions>("add_cross_attention", false)};
+          fixed<BERTOptions>("add_cross_attention", false),
+          heads()};
 }
 
 BERTFamily bert() {
@@ -63,7 +67,7 @@ BERTFamily distilbert() {
            entry("n_heads", FIT_OPTION_OF_BERT(std::int64_t, num_heads)),
            entry("dim", FIT_OPTION_OF_BERT(std::int64_t, d_model)),
            entry("hidden_dim", FIT_OPTION_OF_BERT(std::int64_t, hidden)), activation<BERTOptions>("activation", "gelu"),
-           dropout<BERTOptions>({"dropout", "attention_dropout"})},
+           dropout<BERTOptions>({"dropout", "attention_dropout"}), heads()},
           [](const BERTOptions&) {
             NameMap map = bert_heads("distilbert.");
             const NameMap rest = {rename("embeddings.position_embeddings.weight", "position.weight"),

@@ -94,6 +94,12 @@ Entry<Options> fixed(const std::string& key, const Json& only) {
           [=](const Options&, Json& json) { json[key] = only; }};
 }
 
+/// Keys of layers that the model here does not have.
+template <class Options>
+Entry<Options> of_other_layers(const std::vector<std::string>& keys) {
+  return {[keys](const Config& c, Options&) { c.ignore(keys); }, [](const Options&, Json&) {}};
+}
+
 /// The probabilities of dropout, 0 if absent. Here there is one: they must be equal.
 template <class Options>
 Entry<Options> dropout(const std::vector<std::string>& keys) {

@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <optional>
 #include <set>
 
 #include "fit/io/safetensors.hpp"
@@ -14,12 +15,22 @@ namespace {
 using hub::Json;
 constexpr const char* save_op = "save_pretrained";
 
+// The options that a family reads back from its config, and none if it can't read it. A number of a file has another
+// type than the same number in memory, so the config goes through text.
+template <class Options>
+std::optional<Options> read_back(const hub::Family<Options>& family, const Json& config) {
+  try {
+    return hub::options_of(family, io::Config(save_op, "config.json", Json::parse(config.dump())));
+  } catch (const FileError&) {
+    return {};
+  }
+}
+
 // The options of a model that differ when a family's config is read back.
 template <class Options>
-std::vector<std::string> differing(const hub::Family<Options>& family, const Options& o, const Json& config) {
-  const io::Config read(save_op, "config.json", config);
+std::vector<std::string> differing(const Options& o, const Options& read) {
   std::vector<std::string> differ;
-  const auto there = hub::listed(hub::options_of(family, read)), here = hub::listed(o);
+  const auto there = hub::listed(read), here = hub::listed(o);
   for (std::size_t i = 0; i < here.size(); ++i)
     if (here[i].second != there[i].second)
       differ.push_back(here[i].first + " is " + here[i].second + ", not " + there[i].second);
@@ -41,12 +52,16 @@ std::pair<const hub::Family<Options>*, Json> family_of(const std::vector<hub::Fa
   std::vector<std::string> fewest;
   for (const hub::Family<Options>& family : families) {
     Json config = config_of(family, o);
-    std::vector<std::string> differ = differing(family, o, config);
+    const std::optional<Options> read = read_back(family, config);
+    if (!read) continue;
+    std::vector<std::string> differ = differing(o, *read);
     if (differ.empty()) return {&family, std::move(config)};
     if (nearest && differ.size() >= fewest.size()) continue;
     nearest = &family;
     fewest = std::move(differ);
   }
+  if (!nearest)
+    check::fail(save_op, "no family of transformers has these options; save_safetensors() writes any model");
   std::string list;
   for (const std::string& one : fewest) list += (list.empty() ? "" : "; ") + one;
   check::fail(save_op, "no family of transformers has these options; the nearest is ", nearest->model_type, ": ", list,

@@ -18,7 +18,8 @@ constexpr std::size_t longest_list = 20'000'000;
 
 }  // namespace
 
-struct Tokenizer::Parts {
+/// A tokenizer.json.
+struct TokenizerParts {
   std::string file;  // the JSON text
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
@@ -40,10 +41,12 @@ struct Tokenizer::Parts {
   Encoding framed(const std::string& text, std::vector<Token> tokens, SpecialTokens special) const;
   void add(const io::Config& config);
 };
+// The class of the public header, whose functions a shared library would export.
+struct Tokenizer::Parts : TokenizerParts {};
 
 // ---- reading ------------------------------------------------------------------------------------------------------
 
-void Tokenizer::Parts::add(const io::Config& config) {
+void TokenizerParts::add(const io::Config& config) {
   if (!config.has("added_tokens")) return;
   for (const io::Config& one : config.objects("added_tokens")) {
     AddedToken token;
@@ -117,7 +120,7 @@ void Tokenizer::save(const std::string& path) const {
 
 // ---- encoding -----------------------------------------------------------------------------------------------------
 
-std::vector<Token> Tokenizer::Parts::tokens_of(const std::string& text) const {
+std::vector<Token> TokenizerParts::tokens_of(const std::string& text) const {
   std::vector<Token> tokens;
   const auto add_found = [&](const Normalized& part, const Found& found) {
     const Normalized slice = part.slice(found.begin, found.end);
@@ -171,7 +174,7 @@ void trim(const std::string& text, Token& token, bool first, bool prefix_space) 
 
 }  // namespace
 
-Encoding Tokenizer::Parts::framed(const std::string& text, std::vector<Token> tokens, SpecialTokens special) const {
+Encoding TokenizerParts::framed(const std::string& text, std::vector<Token> tokens, SpecialTokens special) const {
   if (frame.trims)
     for (std::size_t i = 0; i < tokens.size(); ++i) trim(text, tokens[i], i == 0, frame.prefix_space);
   Encoding all;

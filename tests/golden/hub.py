@@ -23,6 +23,9 @@ ids = dict(bos_token_id=1, eos_token_id=None, pad_token_id=None)
 gqa = dict(**sizes, **ids, intermediate_size=24, num_key_value_heads=2)
 
 
+in_files = {("gpt_neox", "lm_head.weight"): "embed_out.weight"}  # what transformers renames when it reads
+
+
 def rope(theta, **more):
     return {"rope_parameters": {"rope_type": "default", "rope_theta": theta, **more}}
 
@@ -56,7 +59,7 @@ def decoder(name, config, legacy=None, **how):
     generated = model.generate(prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=NEW, do_sample=False,
                                eos_token_id=None, pad_token_id=0)
     expected = {"ids": x, "logits": logits, "generated": generated}
-    expected.update({"gradient/" + n: p.grad for n, p in model.named_parameters()})
+    expected.update({"gradient/" + in_files.get((config.model_type, n), n): p.grad for n, p in model.named_parameters()})
     model.to(how.pop("dtype", torch.float32))
     save(name, model, expected, **how)
     if legacy:  # as files of transformers 4

@@ -71,7 +71,8 @@ TEST_CASE("a chat template refuses what it does not know, and names it", "[chat]
   refuses("{% for i in range(1000000) %}{% endfor %}", "range() is too long");
   refuses("{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}", "runs for too long");
   refuses("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "too many macros in macros");
-  refuses(std::string(5000, '(') + "{{" + std::string(5000, '('), "nests too deeply");
+  refuses("{{ " + std::string(5000, '(') + '1' + std::string(5000, ')') + " }}", "nests too deeply");
+  refuses("{{ (((", "'}}' is missing");
   CHECK_THROWS_WITH(applied("x", "{}"), Contains("messages is a object: expected a list"));
   CHECK_THROWS_WITH(applied("x", "[", "{}"), Contains("messages is not JSON"));
   CHECK_THROWS_WITH(applied("x", "[]", "[]"), Contains("variables is a array: expected a JSON object"));
@@ -84,7 +85,8 @@ TEST_CASE("messages are a role and a content", "[chat]") {
       "{\"who\": \"model\"}");
   CHECK(chat.apply({{"user", "Hi \xC3\xA9"}, {"model", "Ho"}}) == "<user>Hi \xC3\xA9<model>Ho<model>");
   CHECK(chat.apply({{"user", "Hi"}}, text::ChatOptions().add_generation_prompt(false)) == "<user>Hi");
-  CHECK_THROWS_AS(chat.apply({{"user", "\xFF"}}), Error);
+  CHECK_THROWS_WITH(chat.apply({{"user", "\xFF"}}), Contains("not UTF-8"));
+  CHECK_THROWS_WITH(text::ChatTemplate("\xFF"), Contains("not UTF-8"));
 }
 
 }  // namespace fit::test::chat_template_test

@@ -138,9 +138,10 @@ void check_listed(const Options& o, std::vector<std::string> declared) {
 }  // namespace
 
 TEST_CASE("every option of a model is compared when a family is looked for", "[hub]") {
-  check_listed(nn::GPTOptions().num_heads(1), options_in("gpt.hpp", "GPTOptions"));
-  std::vector<std::string> of_bert = options_in("bert.hpp", "BERTOptions");
-  for (const std::string& name : options_in("transformer.hpp", "TransformerLayerOptions")) of_bert.push_back(name);
+  check_listed(nn::GPTOptions().num_heads(1), options_in("models/gpt.hpp", "GPTOptions"));
+  std::vector<std::string> of_bert = options_in("models/bert.hpp", "BERTOptions");
+  for (const std::string& name : options_in("models/transformer.hpp", "TransformerLayerOptions"))
+    of_bert.push_back(name);
   check_listed(nn::BERTOptions(), of_bert);
 }
 
@@ -180,9 +181,9 @@ TEST_CASE("a config that asks for what no model here computes names the key", "[
   refuses("llama", "\"rope_interleaved\": false", "\"rope_interleaved\": true", "rope_interleaved is true");
   refuses("llama", "\"mlp_bias\": false", "\"mlp_bias\": true", "mlp_bias is true: only false can be computed here");
   refuses("llama", "\"silu\"", "\"tanh\"", "hidden_act is 'tanh': there is no such activation here with a gate");
-  refuses("llama", "\"use_cache\"", "\"new_key\": {\"a\": 1}, \"use_cache\"", "new_key is {?a?:1}");
+  refuses("llama", "\"use_cache\"", "\"new_key\": {\"a\": 1}, \"use_cache\"", "new_key is {\"a\":1}");
   refuses("llama", "\"num_attention_heads\": 4", "\"num_attention_heads\": 0", "num_attention_heads is 0");
-  refuses("llama", "\"hidden_size\": 16", "\"hidden_size\": \"16\"", "hidden_size is ?16?: expected a whole number");
+  refuses("llama", "\"hidden_size\": 16", "\"hidden_size\": \"16\"", "hidden_size is \"16\": expected a whole number");
   refuses("llama", "\"hidden_size\": 16,", "", "hidden_size is missing");
   refuses("llama", "\"model_type\": \"llama\"", "\"model_type\": \"mamba\"",
           "model_type is 'mamba': the families here are gpt2");
