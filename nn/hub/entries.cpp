@@ -215,7 +215,11 @@ Entry<GPTOptions> part_rotary(double base, double fraction) {
             if (!(part > 0 && part <= 1)) c.fail("rotary_pct", " is ", part, ": it must be in 0 … 1, and not 0");
             if (o.num_heads() <= 0) c.fail("num_attention_heads", " is ", o.num_heads(), ": it must be positive");
             const std::int64_t D = o.d_model() / o.num_heads();
-            o.rotary_features(static_cast<std::int64_t>(static_cast<double>(D) * part));
+            const auto features = static_cast<std::int64_t>(static_cast<double>(D) * part);
+            if (features < 2 || features % 2 != 0)
+              c.fail("rotary_pct", " is ", part, ": ", features, " of the ", D,
+                     " features of a head would rotate; only an even number can be computed here");
+            o.rotary_features(features);
           },
           [](const GPTOptions& o, Json& json) {
             const double part = static_cast<double>(o.rotary_features()) / static_cast<double>(o.head_size());

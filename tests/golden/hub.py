@@ -91,8 +91,9 @@ decoder("gpt_neo", hf.GPTNeoConfig(vocab_size=V, max_position_embeddings=48, hid
                                    window_size=5, attention_types=[[["global", "local"], 1]], **ids))
 decoder("gpt_neox", hf.GPTNeoXConfig(**neox, rope_parameters={
     "rope_type": "default", "rope_theta": 1000.0, "partial_rotary_factor": 0.5}))
-decoder("gpt_neox_sequential", hf.GPTNeoXConfig(**neox, use_parallel_residual=False),
-        legacy={"rotary_pct": 0.25, "rotary_emb_base": 10000})
+decoder("gpt_neox_sequential", hf.GPTNeoXConfig(**neox, use_parallel_residual=False, rope_parameters={
+    "rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}),
+        legacy={"rotary_pct": 0.5, "rotary_emb_base": 10000})
 decoder("llama", hf.LlamaConfig(**gqa, tie_word_embeddings=True),  # SmolLM
         legacy={"rope_theta": 10000.0, "rope_scaling": None, "rope_interleaved": False})
 decoder("llama3", hf.LlamaConfig(**gqa, head_dim=6, **rope(

@@ -192,6 +192,8 @@ TEST_CASE("a config that asks for what no model here computes names the key", "[
           "scale_attn_by_inverse_layer_idx is true");
   refuses("gemma3", "\"full_attention\"\n", "\"chunked_attention\"\n", "layer_types has");
   refuses("gpt_neox", "\"attention_bias\": true", "\"attention_bias\": false", "attention_bias is false");
+  refuses("gpt_neox_sequential", "\"rotary_pct\": 0.5", "\"rotary_pct\": 0.25",
+          "rotary_pct is 0.25: 1 of the 4 features of a head would rotate");
   // A key that the caller knows to be harmless.
   const std::string copy = changed(where, "llama", "config.json", "\"use_cache\"", "\"new_key\": 1, \"use_cache\"");
   CHECK(nn::load_pretrained(copy, nn::PretrainedOptions().ignored_keys({"new_key"})).family == "llama");
