@@ -17,7 +17,7 @@ NameMap gpt_frame(const char* wte, const char* ln_f, const char* head) {
 GPTFamily gpt2() {
   return {"gpt2",
           "GPT2LMHeadModel",
-          GPTOptions(),
+          family_options("gpt2"),
           {entry("vocab_size", FIT_OPTION_OF_GPT(std::int64_t, vocab_size)),
            entry("n_positions", FIT_OPTION_OF_GPT(std::int64_t, context_length)),
            entry("n_layer", FIT_OPTION_OF_GPT(std::int64_t, num_layers)),
@@ -91,14 +91,7 @@ GPTFamily gpt_neox() {
 
 // ---- Llama and its like: RMSNorm, rotary positions, and an MLP with a gate ------------------------------------------
 
-GPTOptions llama_options() {
-  return GPTOptions()
-      .positions(Positions::rotary)
-      .norm(Norm::rms)
-      .activation(Activation::swiglu)
-      .bias(false)
-      .tie_weights(false);
-}
+GPTOptions llama_options() { return family_options("llama"); }
 
 std::vector<Entry<GPTOptions>> llama_entries(std::vector<Entry<GPTOptions>> more) {
   std::vector<Entry<GPTOptions>> all = {
@@ -154,14 +147,14 @@ GPTFamily mistral() {
 }
 
 GPTFamily qwen2() {
-  return {"qwen2", "Qwen2ForCausalLM", llama_options().qkv_bias(true),
+  return {"qwen2", "Qwen2ForCausalLM", family_options("qwen2"),
           llama_entries({eps(1e-6), tied(false), gated_activation("hidden_act", "silu"), rotary(10000),
                          windows_of_last_layers()}),
           plain_llama_map};
 }
 
 GPTFamily qwen3() {
-  return {"qwen3", "Qwen3ForCausalLM", llama_options().qk_norm(true),
+  return {"qwen3", "Qwen3ForCausalLM", family_options("qwen3"),
           llama_entries({eps(1e-6), tied(false), gated_activation("hidden_act", "silu"), rotary(10000),
                          windows_of_last_layers(), fixed<GPTOptions>("attention_bias", false)}),
           qk_norm_llama_map};

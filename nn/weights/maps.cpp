@@ -2,6 +2,18 @@
 
 namespace fit::nn {
 
+GPTOptions family_options(const std::string& family) {
+  if (family == "gpt2") return {};
+  return GPTOptions()
+      .positions(Positions::rotary)
+      .norm(Norm::rms)
+      .activation(Activation::swiglu)
+      .bias(false)
+      .tie_weights(false)
+      .qkv_bias(family == "qwen2")
+      .qk_norm(family == "qwen3");
+}
+
 NameMap concatenated(const std::vector<NameMap>& maps) {
   NameMap all;
   for (const NameMap& map : maps) all.insert(all.end(), map.begin(), map.end());

@@ -8,6 +8,9 @@
 // Maps of names that several functions and families share. They check no options.
 namespace fit::nn {
 
+/// What all models of a family have, by its name in config.json and in GGUF: gpt2, llama, qwen2, qwen3.
+GPTOptions family_options(const std::string& family);
+
 NameMap concatenated(const std::vector<NameMap>& maps);
 
 NameMap nanogpt_map();
