@@ -8,7 +8,7 @@ namespace {
 #define FIT_OPTION_OF_BERT(T, name) FIT_HUB_OPTION(BERTOptions, T, name)
 
 // The head of a masked language model is not loaded.
-Entry<BERTOptions> heads() { return of_other_layers<BERTOptions>({"tie_word_embeddings"}); }
+Entry<BERTOptions> heads() { return harmless<BERTOptions>({"tie_word_embeddings"}); }
 
 std::vector<Entry<BERTOptions>> bert_entries(const Entry<BERTOptions>& length) {
   return {entry("vocab_size", FIT_OPTION_OF_BERT(std::int64_t, vocab_size)),

@@ -207,24 +207,25 @@ Entry<GPTOptions> rotary(double base) {
           }};
 }
 
-Entry<GPTOptions> part_rotary(double base, double fraction) {
+Entry<GPTOptions> part_rotary(const std::string& part_key, double absent_part, const std::string& base_key,
+                              double absent_base) {
   return {[=](const Config& c, GPTOptions& o) {
-            double part = c.number("rotary_pct", fraction);
-            const double theta = c.number("rotary_emb_base", base);
-            o.rotary(read_rotary(c, theta, &part));
-            if (!(part > 0 && part <= 1)) c.fail("rotary_pct", " is ", part, ": it must be in 0 … 1, and not 0");
+            double part = c.number(part_key, absent_part);
+            const double base = c.number(base_key, absent_base);
+            o.rotary(read_rotary(c, base, &part));
+            if (!(part > 0 && part <= 1)) c.fail(part_key, " is ", part, ": it must be in 0 … 1, and not 0");
             if (o.num_heads() <= 0) c.fail("num_attention_heads", " is ", o.num_heads(), ": it must be positive");
             const std::int64_t D = o.d_model() / o.num_heads();
             const auto features = static_cast<std::int64_t>(static_cast<double>(D) * part);
             if (features < 2 || features % 2 != 0)
-              c.fail("rotary_pct", " is ", part, ": ", features, " of the ", D,
+              c.fail(part_key, " is ", part, ": ", features, " of the ", D,
                      " features of a head would rotate; only an even number can be computed here");
             o.rotary_features(features);
           },
-          [](const GPTOptions& o, Json& json) {
+          [=](const GPTOptions& o, Json& json) {
             const double part = static_cast<double>(o.rotary_features()) / static_cast<double>(o.head_size());
-            json["rotary_pct"] = o.rotary_features() == 0 ? 1 : part;
-            json["rotary_emb_base"] = o.rotary().base();
+            json[part_key] = o.rotary_features() == 0 ? 1 : part;
+            json[base_key] = o.rotary().base();
             if (const Json scaling = scaling_json(o.rotary()); !scaling.is_null()) json["rope_scaling"] = scaling;
           }};
 }

@@ -94,9 +94,9 @@ Entry<Options> fixed(const std::string& key, const Json& only) {
           [=](const Options&, Json& json) { json[key] = only; }};
 }
 
-/// Keys of layers that the model here does not have.
+/// Keys that change nothing here, in this family.
 template <class Options>
-Entry<Options> of_other_layers(const std::vector<std::string>& keys) {
+Entry<Options> harmless(const std::vector<std::string>& keys) {
   return {[keys](const Config& c, Options&) { c.ignore(keys); }, [](const Options&, Json&) {}};
 }
 
@@ -127,8 +127,8 @@ Entry<GPTOptions> gated_activation(const std::string& key, const char* absent);
 Entry<GPTOptions> head_size();
 /// The base and the scaling of rotary positions, in the forms of transformers 4 and 5.
 Entry<GPTOptions> rotary(double base);
-/// The same if only a part of each head rotates (GPT-NeoX).
-Entry<GPTOptions> part_rotary(double base, double fraction);
+/// The same if only a part of each head rotates: the keys of the part and of the base, and their values if absent.
+Entry<GPTOptions> part_rotary(const std::string& part_key, double part, const std::string& base_key, double base);
 /// The keys of Gemma 3, whose layers with a window have a table of their own.
 Entry<GPTOptions> rotary_by_layer(double base, double local_base);
 /// Windows: sliding_window of all layers; as `layer_types` says; of the layers from max_window_layers on (Qwen 2).

@@ -75,7 +75,8 @@ GPTFamily gpt_neox() {
            entry("tie_word_embeddings", FIT_OPTION_OF_GPT(bool, tie_weights), false),
            entry("use_parallel_residual", FIT_OPTION_OF_GPT(bool, parallel), true),
            activation<GPTOptions>("hidden_act", "gelu"), dropout<GPTOptions>({"hidden_dropout", "attention_dropout"}),
-           part_rotary(10000, 0.25), fixed<GPTOptions>("attention_bias", true), fixed<GPTOptions>("is_decoder", false)},
+           part_rotary("rotary_pct", 0.25, "rotary_emb_base", 10000), fixed<GPTOptions>("attention_bias", true),
+           fixed<GPTOptions>("is_decoder", false)},
           [](const GPTOptions& o) {
             return concatenated(
                 {gpt_frame("gpt_neox.embed_in.weight", "gpt_neox.final_layer_norm", "embed_out.weight"),
@@ -170,6 +171,22 @@ GPTFamily olmo2() {
           }};
 }
 
+// Queries, keys and values are one matrix there, too, and so are the gate and the rest of the MLP.
+GPTFamily phi3() {
+  return {"phi3", "Phi3ForCausalLM", llama_options(),
+          llama_entries({eps(1e-5), tied(false), gated_activation("hidden_act", "silu"),
+                         part_rotary("partial_rotary_factor", 1, "rope_theta", 10000), one_window(),
+                         dropout<GPTOptions>({"attention_dropout", "resid_pdrop", "embd_pdrop"}),
+                         harmless<GPTOptions>({"original_max_position_embeddings"}),  // of rope_type longrope
+                         fixed<GPTOptions>("attention_bias", false)}),
+          [](const GPTOptions& o) {
+            return concatenated({llama_map(o),
+                                 llama_norms(),
+                                 {rename("h.*.self_attn.qkv_proj.weight", "h.*.attn.qkv.weight"),
+                                  split("h.*.mlp.gate_up_proj.weight", {"h.*.mlp.gate.weight", "h.*.mlp.fc.weight"})}});
+          }};
+}
+
 // ---- Gemma ----------------------------------------------------------------------------------------------------------
 
 Entry<GPTOptions> scaled_embedding() {
@@ -231,8 +248,8 @@ GPTFamily gemma3() {
 }  // namespace
 
 const std::vector<GPTFamily>& gpt_families() {
-  static const std::vector<GPTFamily> all = {gpt2(),  gpt_neo(), gpt_neox(), llama(),  mistral(), qwen2(),
-                                             qwen3(), olmo2(),   gemma(),    gemma2(), gemma3()};
+  static const std::vector<GPTFamily> all = {gpt2(),  gpt_neo(), gpt_neox(), llama(), mistral(), qwen2(),
+                                             qwen3(), olmo2(),   phi3(),     gemma(), gemma2(),  gemma3()};
   return all;
 }
 

@@ -6,4 +6,4 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 FIT_SAVED_FOLDER=$folder "$1" "models for transformers" >"$folder.log" || { cat "$folder.log" && exit 1; }
 rm -f "$folder.log"
-"${FIT_PYTHON:-python3}" "$(dirname "$0")/transformers.py" "$folder"
+"${FIT_PYTHON:-python3}" "$(dirname "$0")/saved_models.py" "$folder"

@@ -59,7 +59,8 @@ def decoder(name, config, legacy=None, **how):
     generated = model.generate(prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=NEW, do_sample=False,
                                eos_token_id=None, pad_token_id=0)
     expected = {"ids": x, "logits": logits, "generated": generated}
-    expected.update({"gradient/" + in_files.get((config.model_type, n), n): p.grad for n, p in model.named_parameters()})
+    expected.update({"gradient/" + in_files.get((config.model_type, n), n): p.grad.clone()  # to() below changes it
+                     for n, p in model.named_parameters()})
     model.to(how.pop("dtype", torch.float32))
     save(name, model, expected, **how)
     if legacy:  # as files of transformers 4
@@ -118,3 +119,5 @@ encoder("bert", hf.BertConfig(**small))
 encoder("roberta", hf.RobertaConfig(**{**small, "max_position_embeddings": 50}, type_vocab_size=1))
 encoder("distilbert", hf.DistilBertConfig(vocab_size=V, dim=16, hidden_dim=24, n_layers=2, n_heads=4,
                                           max_position_embeddings=48))
+decoder("phi3", hf.Phi3Config(**gqa, sliding_window=7, rope_parameters={
+    "rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}))

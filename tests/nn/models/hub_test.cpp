@@ -7,6 +7,7 @@
 #include <set>
 
 #include "fit/io/safetensors.hpp"
+#include "fit/nn/layer/init.hpp"
 #include "fit/nn/layers/fine_tune.hpp"
 #include "fit/nn/loss/loss.hpp"
 #include "fit/nn/models/bert.hpp"
@@ -91,7 +92,7 @@ void check_encoder(const std::string& name) {
 
 TEST_CASE("decoders of the Hub have transformers' logits, gradients and texts", "[golden][hub]") {
   for (const char* name : {"gpt2", "gpt_neo", "gpt_neox", "gpt_neox_sequential", "llama", "llama3", "mistral", "qwen2",
-                           "qwen3", "olmo2", "gemma", "gemma2", "gemma3", "gemma3_legacy"})
+                           "qwen3", "olmo2", "phi3", "gemma", "gemma2", "gemma3", "gemma3_legacy"})
     check_decoder(name);
 }
 
@@ -275,6 +276,12 @@ TEST_CASE("models for transformers", "[.transformers]") {
     StateDict expected = {{"ids", ids}, {"y", (bert ? (*bert)(ids) : opened.gpt()(ids)).detach()}};
     if (opened.tokenizer) expected.emplace_back("text_ids", opened.tokenizer->encode("Don't go, 12 caf\xC3\xA9s!"));
     save_safetensors(to + "/expected.safetensors", expected);
+    if (bert) continue;
+    nn::add_lora(opened.gpt(), nn::LoraOptions().rank(2).layers({"h.*"}));
+    for (auto& [key, x] : nn::lora_state_dict(opened.gpt()))
+      if (x.rank() == 2) nn::init::normal_(x, 0, 0.3);
+    nn::save_adapter(to + "/adapter", opened);
+    save_safetensors(to + "/adapter/expected.safetensors", {{"y", opened.gpt()(ids).detach()}});
   }
 }
 

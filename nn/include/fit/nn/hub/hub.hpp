@@ -49,9 +49,9 @@ struct Pretrained {
 /// Opens a folder: config.json, and model.safetensors or model.safetensors.index.json with its files; and if they are
 /// there, tokenizer.json, the chat template, and generation_config.json.
 ///
-/// The families are, by model_type: gpt2, gpt_neo, gpt_neox, llama, mistral, qwen2, qwen3, olmo2, gemma, gemma2,
-/// gemma3_text, which are an nn::GPT; bert, roberta, distilbert, which are an nn::BERT, without the layers after the
-/// encoder. The logits are those of transformers, but for rounding.
+/// The families are, by model_type: gpt2, gpt_neo, gpt_neox, llama, mistral, qwen2, qwen3, olmo2, phi3, gemma,
+/// gemma2, gemma3_text, which are an nn::GPT; bert, roberta, distilbert, which are an nn::BERT, without the layers
+/// after the encoder. The logits are those of transformers, but for rounding.
 ///
 /// Throws FileError, with the file and the key, for a damaged file and for what config.json asks for and no model here
 /// computes. A key that is not known, and is not null, false, 0 or empty, is such an Error too. One tensor at a time is
@@ -66,5 +66,14 @@ void save_pretrained(const std::string& folder, const GPT& model, const text::To
 void save_pretrained(const std::string& folder, const BERT& model, const text::Tokenizer* tokenizer = nullptr);
 /// The same with the tokenizer, the chat template and the options for generation that were opened with the model.
 void save_pretrained(const std::string& folder, const Pretrained& opened);
+
+/// Adds the LoRA adapter of a folder in peft's layout, adapter_config.json and adapter_model.safetensors, to the model,
+/// as load_lora_state_dict() does: merge_lora() or lora_state_dict() can follow. One layer here may be several there
+/// (qkv: q_proj, k_proj, v_proj). Its rank is then the sum of theirs, and the result is the same. Throws FileError,
+/// with the file and the key or tensor, for a damaged folder, and for what is not LoRA alone; nothing changes then.
+void load_adapter(Pretrained& opened, const std::string& folder);
+/// Writes the adapters of add_lora() or load_adapter() as peft reads them for the model of save_pretrained(). Throws
+/// Error if there are none.
+void save_adapter(const std::string& folder, const Pretrained& opened);
 
 }  // namespace fit::nn

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""transformers.py FOLDER: the models of FOLDER/*, which fit wrote, give fit's answers in transformers, to 1e-5."""
+"""saved_models.py FOLDER: the models and adapters of FOLDER/*, which fit wrote, give fit's answers in transformers and peft, to 1e-5."""
 
 import pathlib
 import sys
@@ -12,6 +12,10 @@ except ImportError as e:
     print(f"skipped: {e} (pip install torch transformers safetensors)")
     sys.exit(77)
 
+try:
+    import peft
+except ImportError:  # pip install peft
+    peft = None
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
 wrong = 0
@@ -33,4 +37,11 @@ for folder in sorted(pathlib.Path(sys.argv[1]).iterdir()):
     fits = difference < 1e-5 and not missing and not report["unexpected_keys"] and "other" not in text
     print(f"{folder.name}: {difference:.1e}{text}", "" if fits else f"WRONG {missing} {report['unexpected_keys']}")
     wrong += not fits
+    if peft and (folder / "adapter").exists():
+        y = load_file(folder / "adapter/expected.safetensors")["y"].float()
+        with torch.no_grad():
+            adapted = peft.PeftModel.from_pretrained(model, folder / "adapter").eval()(expected["ids"]).logits
+        difference = ((y - adapted).abs().max() / y.abs().max().clamp(min=1)).item()
+        print(f"{folder.name} with an adapter: {difference:.1e}", "" if difference < 1e-5 else "WRONG")
+        wrong += difference >= 1e-5
 sys.exit(1 if wrong else 0)
