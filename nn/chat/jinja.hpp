@@ -110,6 +110,8 @@ bool tested(const std::string& name, const Value& value, const Arguments& argume
 Value method(const Value& object, const std::string& name, const Arguments& arguments);
 Value binary(const std::string& sign, const Value& a, const Value& b);
 bool contains(const Value& container, const Value& value);
+/// White space, as Python's str.strip() removes it.
+bool is_blank(char32_t c);
 /// A string without the characters of `which` (white space if empty) at its ends.
 std::string stripped(const std::string& text, bool left, bool right, const std::string& which = {});
 

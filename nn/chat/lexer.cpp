@@ -2,6 +2,8 @@
 #include <cctype>
 
 #include "chat/jinja.hpp"
+#include "common/utf8.hpp"
+#include "tokenizers/unicode.hpp"
 
 namespace fit::jinja {
 namespace {
@@ -153,12 +155,22 @@ class Lexer {
 
 }  // namespace
 
+bool is_blank(char32_t c) { return unicode::is_space(c) || (c >= 0x1C && c <= 0x1F); }
+
 std::string stripped(const std::string& text, bool left, bool right, const std::string& which) {
-  const std::string set = which.empty() ? " \t\n\r\v\f" : which;
-  const std::size_t begin = left ? text.find_first_not_of(set) : 0;
-  if (begin == std::string::npos) return {};
-  const std::size_t last = right ? text.find_last_not_of(set) : text.size() - 1;
-  return text.empty() || last == std::string::npos ? std::string() : text.substr(begin, last + 1 - begin);
+  const std::vector<char32_t> set = unicode::points_of("ChatTemplate", which);
+  const auto goes = [&](char32_t c) {
+    return which.empty() ? is_blank(c) : std::find(set.begin(), set.end(), c) != set.end();
+  };
+  std::size_t begin = 0, end = text.size();
+  for (std::size_t next = 0; left && begin < end && goes(utf8::next(text, next));) begin = next;
+  while (right && end > begin) {
+    std::size_t at = end - 1;
+    while (at > begin && !utf8::starts_code_point(text[at])) --at;
+    if (std::size_t next = at; !goes(utf8::next(text, next))) break;
+    end = at;
+  }
+  return text.substr(begin, end - begin);
 }
 
 std::vector<Token> tokens_of(const std::string& source) { return Lexer(source).tokens(); }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <ctime>
 
 #include "chat/jinja.hpp"
@@ -208,7 +209,7 @@ class Runner {
 
   Value unary(const Expression& e, const Value& a) {
     if (e.text == "not") return !is_true(a);
-    if (a.is_number_integer()) return -a.get<std::int64_t>();
+    if (a.is_number_integer()) return binary("-", 0, a);
     if (a.is_number()) return -a.get<double>();
     fail("line ", e.line, ": - of a ", a.type_name());
   }
@@ -252,7 +253,7 @@ class Runner {
       if (!v.is_number_integer()) fail("line ", e.line, ": a slice needs whole numbers");
       return v.get<std::int64_t>();
     };
-    const std::int64_t by = number(3, 1);
+    const std::int64_t by = std::min(std::max(number(3, 1), -size - 1), size + 1);
     if (by == 0) fail("line ", e.line, ": a slice by 0");
     const auto bounded = [&](std::int64_t i, std::int64_t low, std::int64_t high) {
       if (i < 0) i += size;
@@ -309,6 +310,8 @@ class Runner {
     }
     if (a.all.size() == 1) std::swap(numbers[0], numbers[1]);
     if (numbers[2] == 0) fail("line ", line, ": range() by 0");
+    for (const std::int64_t n : numbers)
+      if (std::abs(static_cast<double>(n)) > 1e15) fail("line ", line, ": range() of ", n, ", which is too large");
     Value list = Value::array();
     for (std::int64_t i = numbers[0]; numbers[2] > 0 ? i < numbers[1] : i > numbers[1]; i += numbers[2]) {
       if (static_cast<std::int64_t>(list.size()) >= longest_range) fail("line ", line, ": range() is too long");

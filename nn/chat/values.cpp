@@ -1,26 +1,40 @@
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 #include "chat/jinja.hpp"
+#include "common/utf8.hpp"
+#include "tokenizer/characters.hpp"
+#include "tokenizers/unicode.hpp"
 
 namespace fit::jinja {
 namespace {
 
+// Upper case is known here for ASCII alone.
+void check_cases(const char* what, const std::string& text) {
+  for (std::size_t at = 0; at < text.size();)
+    if (const char32_t c = utf8::next(text, at); c >= 0x80)
+      for (const char* const category : {"Ll", "Lu", "Lt"})
+        if (text::category(category)(c)) fail(what, " of letters beyond ASCII is not known here");
+}
+
 std::string upper(std::string text) {
+  check_cases("upper", text);
   for (char& c : text)
     if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 32);
   return text;
 }
-std::string lower(std::string text) {
-  for (char& c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
-  return text;
+std::string lower(const std::string& text) {
+  std::string all;
+  for (std::size_t at = 0; at < text.size();)
+    for (const char32_t c : text::lower_case_of(utf8::next(text, at))) unicode::append(all, c);
+  return all;
 }
 std::string capitalized(const std::string& text) {
+  check_cases("capitalize", text);
   return text.empty() ? text : upper(text.substr(0, 1)) + lower(text.substr(1));
 }
 std::string titled(std::string text) {
+  check_cases("title", text);
   bool begins = true;
   for (char& c : text) {
     const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -81,6 +95,14 @@ Value items_of(const Value& object) {
   return list;
 }
 
+// The text before the first white space.
+std::string first_word(const std::string& text) {
+  std::size_t at = 0;
+  for (std::size_t next = 0; at < text.size() && !is_blank(utf8::next(text, next)); at = next) {
+  }
+  return text.substr(0, at);
+}
+
 Value split(const std::string& text, const Arguments& a) {
   const Value separator = a.get(0, "sep");
   const Value most = a.get(1, "maxsplit", -1);
@@ -89,13 +111,18 @@ Value split(const std::string& text, const Arguments& a) {
   Value list = Value::array();
   std::size_t at = 0;
   if (separator.is_discarded() || separator.is_null()) {
-    std::istringstream words(text);
-    for (std::string word; words >> word;) list.push_back(word);
+    if (left >= 0) fail("split: a number of splits needs a separator here");
+    for (std::string rest = stripped(text, true, true); !rest.empty(); rest = stripped(rest, true, false)) {
+      const std::string word = first_word(rest);
+      list.push_back(word);
+      rest.erase(0, word.size());
+    }
     return list;
   }
   const std::string& by = string_in("split", separator);
   if (by.empty()) fail("split: the separator is empty");
-  for (std::size_t found = text.find(by); found != std::string::npos && left != 0; found = text.find(by, at), --left) {
+  for (std::size_t found = text.find(by); found != std::string::npos && left != 0; found = text.find(by, at)) {
+    if (left > 0) --left;
     list.push_back(text.substr(at, found - at));
     at = found + by.size();
   }
@@ -210,7 +237,9 @@ Value filtered(const std::string& name, const Value& value, const Arguments& a) 
   }
   if (name == "string") return text_of(value);
   if (name == "safe") return value;
-  if (name == "int" && value.is_number()) return static_cast<std::int64_t>(value.get<double>());
+  if (name == "int" && value.is_number_integer()) return value;
+  if (name == "int" && value.is_number_float() && std::abs(value.get<double>()) < 9e15)
+    return static_cast<std::int64_t>(value.get<double>());
   if (value.is_string()) {
     const auto& text = value.get_ref<const std::string&>();
     if (name == "trim") return stripped(text, true, true, text_of(a.get(0, "chars", "")));
@@ -269,7 +298,7 @@ Value method(const Value& object, const std::string& name, const Arguments& a) {
     if (name == "upper" || name == "lower" || name == "title" || name == "capitalize") return filtered(name, object, a);
     if (name == "find") {
       const std::size_t at = text.find(text_of(a.get(0, "sub")));
-      return at == std::string::npos ? std::int64_t{-1} : static_cast<std::int64_t>(at);
+      return at == std::string::npos ? std::int64_t{-1} : static_cast<std::int64_t>(length_of(text.substr(0, at)));
     }
   }
   fail("the method '", name, "' of a ", object.type_name(), " is not known here");

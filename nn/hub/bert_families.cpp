@@ -7,6 +7,16 @@ namespace {
 
 #define FIT_OPTION_OF_BERT(T, name) FIT_HUB_OPTION(BERTOptions, T, name)
 
+// transformers computes no model without segments.
+Entry<BERTOptions> segments() {
+  auto all = entry("type_vocab_size", FIT_OPTION_OF_BERT(std::int64_t, num_segments), 2);
+  all.read = [read = all.read](const Config& c, BERTOptions& o) {
+    read(c, o);
+    if (o.num_segments() < 1) c.fail("type_vocab_size", " is ", o.num_segments(), ": it must be positive");
+  };
+  return all;
+}
+
 // The head of a masked language model is not loaded.
 Entry<BERTOptions> heads() { return harmless<BERTOptions>({"tie_word_embeddings"}); }
 
@@ -17,7 +27,7 @@ std::vector<Entry<BERTOptions>> bert_entries(const Entry<BERTOptions>& length) {
           entry("num_attention_heads", FIT_OPTION_OF_BERT(std::int64_t, num_heads)),
           entry("hidden_size", FIT_OPTION_OF_BERT(std::int64_t, d_model)),
           entry("intermediate_size", FIT_OPTION_OF_BERT(std::int64_t, hidden)),
-          entry("type_vocab_size", FIT_OPTION_OF_BERT(std::int64_t, num_segments), 2),
+          segments(),
           entry("layer_norm_eps", FIT_OPTION_OF_BERT(double, eps), 1e-12),
           activation<BERTOptions>("hidden_act", "gelu"),
           dropout<BERTOptions>({"hidden_dropout_prob", "attention_probs_dropout_prob"}),

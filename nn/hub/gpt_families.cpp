@@ -204,7 +204,8 @@ Entry<GPTOptions> query_scale() {
           },
           [=](const GPTOptions& o, Json& json) {
             const double scale = o.attention_scale().value_or(0);
-            json[key] = scale > 0 ? std::llround(1 / (scale * scale)) : o.head_size();
+            const double scalar = 1 / (scale * scale);  // another one than a whole number is not read back
+            json[key] = scalar > 0.5 && scalar < 1e9 ? std::llround(scalar) : o.head_size();
           }};
 }
 

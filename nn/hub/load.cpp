@@ -3,6 +3,7 @@
 #include "fit/nn/hub/hub.hpp"
 #include "fit/nn/layer/init.hpp"
 #include "hub/family.hpp"
+#include "io/stored.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
@@ -36,14 +37,39 @@ void shorten(GPTOptions& o, const PretrainedOptions& options) {
 }
 void shorten(BERTOptions&, const PretrainedOptions&) {}
 
-// Sizes that no config means seriously; the file of weights says the rest.
+double product(std::int64_t a, std::int64_t b) { return static_cast<double>(a) * static_cast<double>(b); }
+
+// No model with these options has fewer weights.
+double least_weights(const GPTOptions& o) {
+  const std::int64_t positions = o.positions() == Positions::learned ? o.context_length() : 0;
+  return product(o.d_model(), o.vocab_size()) + product(o.d_model(), positions) +
+         product(o.d_model(), o.hidden()) * static_cast<double>(o.num_layers());
+}
+double least_weights(const BERTOptions& o) {
+  return product(o.d_model(), o.vocab_size()) + product(o.d_model(), o.max_length()) +
+         product(o.d_model(), o.hidden()) * static_cast<double>(o.num_layers());
+}
+
+// A model also holds the angles of each position.
+void check_angles(const Config& config, const GPTOptions& o) {
+  constexpr double most = 1 << 28;
+  if (o.positions() == Positions::rotary && product(o.context_length(), o.head_size()) > most)
+    config.fail("max_position_embeddings", " is ", o.context_length(),
+                ": the table of angles would be too large; set PretrainedOptions().context_length()");
+}
+void check_angles(const Config&, const BERTOptions&) {}
+
+// Compares sizes with the files before a model is made, so that no key makes memory that the files don't fill.
 template <class Options>
-void check_sizes(const Config& config, const Options& o) {
-  constexpr std::int64_t most = std::int64_t{1} << 31;
-  for (const auto& [name, value] : hub::listed(o))
-    if (!value.empty() && value.find_first_not_of("0123456789") == std::string::npos && value.size() > 9 &&
-        std::stod(value) > static_cast<double>(most))
-      config.fail(name, " is ", value, ": it is too large");
+void check_sizes(const Config& config, const Options& o, const std::string& weights) {
+  double there = 0;
+  const std::vector<io::Stored> tensors = io::open_tensors(weights);
+  for (const io::Stored& x : tensors) there += static_cast<double>(x.shape.numel());
+  if (o.num_layers() > static_cast<std::int64_t>(tensors.size()) || least_weights(o) > there)
+    config.fail("model_type", " '", config.text("model_type"), "' with these sizes has ", o.num_layers(),
+                " layers and at least ", least_weights(o), " weights: the files have ", tensors.size(),
+                " tensors with ", there);
+  check_angles(config, o);
 }
 
 template <class Model, class Options>
@@ -51,9 +77,9 @@ std::shared_ptr<Layer> model_of(const hub::Family<Options>& family, const Config
                                 const PretrainedOptions& options) {
   Options o = hub::options_of(family, config);
   config.check_all_read(hub::ignore_advice);
-  check_sizes(config, o);
   shorten(o, options);
   const std::string weights = weights_of(folder);
+  check_sizes(config, o, weights);
   try {
     const init::Skip undrawn;
     auto model = std::make_shared<Model>(o);

@@ -44,20 +44,24 @@ Json config_of(const hub::Family<Options>& family, const Options& o) {
   return config;
 }
 
-// The family whose config is read back as these options, and that config. Throws Error if there is none.
+// The family whose config is read back as these options, and that config: `first` if it is one. Throws Error if there
+// is none.
 template <class Options>
 std::pair<const hub::Family<Options>*, Json> family_of(const std::vector<hub::Family<Options>>& families,
-                                                       const Options& o) {
+                                                       const Options& o, const std::string& first) {
+  std::vector<const hub::Family<Options>*> order;
+  for (const hub::Family<Options>& family : families)
+    order.insert(family.model_type == first ? order.begin() : order.end(), &family);
   const hub::Family<Options>* nearest = nullptr;
   std::vector<std::string> fewest;
-  for (const hub::Family<Options>& family : families) {
-    Json config = config_of(family, o);
-    const std::optional<Options> read = read_back(family, config);
+  for (const hub::Family<Options>* const family : order) {
+    Json config = config_of(*family, o);
+    const std::optional<Options> read = read_back(*family, config);
     if (!read) continue;
     std::vector<std::string> differ = differing(o, *read);
-    if (differ.empty()) return {&family, std::move(config)};
+    if (differ.empty()) return {family, std::move(config)};
     if (nearest && differ.size() >= fewest.size()) continue;
-    nearest = &family;
+    nearest = family;
     fewest = std::move(differ);
   }
   if (!nearest)
@@ -79,9 +83,9 @@ StateDict once(const StateDict& state) {
 
 template <class Model, class Options>
 void save(const std::string& folder, const Model& model, const std::vector<hub::Family<Options>>& families,
-          const text::Tokenizer* tokenizer) {
+          const text::Tokenizer* tokenizer, const std::string& first_family = {}) {
   check_plain_weights(save_op, model);
-  auto [family, config] = family_of(families, model.options());
+  auto [family, config] = family_of(families, model.options(), first_family);
   const StateDict state = once(model.state_dict());
   if (!state.empty()) config["dtype"] = name_of(state[0].second.dtype());
   std::error_code error;
@@ -123,9 +127,9 @@ void save_pretrained(const std::string& folder, const Pretrained& opened) {
   };
   const auto* const encoder = dynamic_cast<const BERT*>(opened.model.get());
   if (encoder)
-    save_pretrained(folder, *encoder, tokenizer);
+    save(folder, *encoder, hub::bert_families(), tokenizer, opened.family);
   else
-    save_pretrained(folder, opened.gpt(), tokenizer);
+    save(folder, opened.gpt(), hub::gpt_families(), tokenizer, opened.family);
   if (!opened.tokenizer_config.empty()) write("tokenizer_config.json", opened.tokenizer_config);
   if (opened.chat) write("chat_template.jinja", opened.chat->source());
   if (!encoder) write("generation_config.json", generation_json(opened.generation).dump(2) + '\n');

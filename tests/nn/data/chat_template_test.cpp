@@ -73,9 +73,20 @@ TEST_CASE("a chat template refuses what it does not know, and names it", "[chat]
   refuses("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "too many macros in macros");
   refuses("{{ " + std::string(5000, '(') + '1' + std::string(5000, ')') + " }}", "nests too deeply");
   refuses("{{ (((", "'}}' is missing");
+  refuses("{{ '\xC3\xA9' | upper }}", "upper of letters beyond ASCII is not known here");
+  refuses("{{ 'a b'.split(None, 1) | join }}", "split: a number of splits needs a separator");
+  refuses("{% for i in range(9000000000000000) %}{% endfor %}", "range()");
   CHECK_THROWS_WITH(applied("x", "{}"), Contains("messages is a object: expected a list"));
   CHECK_THROWS_WITH(applied("x", "[", "{}"), Contains("messages is not JSON"));
   CHECK_THROWS_WITH(applied("x", "[]", "[]"), Contains("variables is a array: expected a JSON object"));
+}
+
+TEST_CASE("methods of strings work on characters", "[chat]") {
+  CHECK(applied("{{ '\xC2\xA0 \xC3\x89t\xC3\xA9\xE3\x80\x80' | trim | lower }}") == "\xC3\xA9t\xC3\xA9");
+  CHECK(applied("{{ '\xC3\xA9\xC3\xA8x'.strip('\xC3\xA9') }}") == "\xC3\xA8x");
+  CHECK(applied("{{ '\xC3\xA9x'.find('x') }}") == "1");
+  CHECK(applied("{{ ' a  \xC2\xA0 b '.split() | join('|') }}") == "a|b");
+  CHECK(applied("{{ 'abc'[::n] }}", "[]", "{\"n\": 9000000000000000000}") == "a");
 }
 
 TEST_CASE("messages are a role and a content", "[chat]") {

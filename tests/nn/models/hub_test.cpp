@@ -156,6 +156,7 @@ TEST_CASE("a model that was opened is written with the same config and weights",
     const nn::Pretrained again = nn::load_pretrained(where.file(name));
     CHECK(again.generation.stop_tokens() == opened.generation.stop_tokens());
     CHECK(again.generation.temperature() == opened.generation.temperature());
+    CHECK(again.family == opened.family);
     const Tensor ids = at(load_safetensors(folder(name) + "/expected.safetensors").tensors, "ids");
     if (auto* const bert = dynamic_cast<nn::BERT*>(opened.model.get())) {
       CHECK(max_difference(again.bert()(ids), (*bert)(ids)) < 1e-5);
@@ -241,6 +242,21 @@ TEST_CASE("damaged folders are refused with a FileError", "[hub]") {
   const std::string missing =
       changed(where, "llama", "config.json", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3");
   CHECK_THROWS_WITH(nn::load_pretrained(missing), Contains("missing: h.2.ln_1.weight"));
+  for (const auto& [from, to] : {std::pair("\"vocab_size\": 40", "\"vocab_size\": 4000000000000"),
+                                 {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 90000"},
+                                 {"\"intermediate_size\": 24", "\"intermediate_size\": 9000000000000000000"}}) {
+    const std::string huge = changed(where, "llama", "config.json", from, to);
+    CHECK_THROWS_WITH(nn::load_pretrained(huge), Contains("config.json: model_type 'llama' with these sizes has"));
+  }
+  const std::string far = changed(where, "llama", "config.json", "\"max_position_embeddings\": 48",
+                                  "\"max_position_embeddings\": 2000000000");
+  CHECK_THROWS_WITH(nn::load_pretrained(far), Contains("max_position_embeddings is 2000000000: the table of angles"));
+  CHECK(nn::load_pretrained(far, nn::PretrainedOptions().context_length(8)).gpt().options().context_length() == 8);
+  for (const char* const shard :
+       {"model.safetensors.index.json", "model-00009.safetensors", "../llama/model.safetensors"})
+    CHECK_THROWS_AS(nn::load_pretrained(changed(where, "llama3", "model.safetensors.index.json",
+                                                "model-00001-of-00003.safetensors", shard)),
+                    FileError);
   const std::string token = changed(where, "llama", "generation_config.json", "{", "{\"eos_token_id\": 40,");
   CHECK_THROWS_WITH(nn::load_pretrained(token),
                     Contains("generation_config.json: eos_token_id is 40: the ids of tokens are 0"));
@@ -264,7 +280,7 @@ TEST_CASE("the options of load_pretrained()", "[hub]") {
 // What tests/checks/transformers.sh reads: each family as it is written here, and its logits.
 TEST_CASE("models for transformers", "[.transformers]") {
   const char* const out = std::getenv("FIT_SAVED_FOLDER");
-  REQUIRE(out);
+  if (!out) return SUCCEED("it writes for that check alone");
   for (const auto& entry : std::filesystem::directory_iterator(folder(""))) {
     const std::string name = entry.path().filename().string();
     nn::Pretrained opened = nn::load_pretrained(folder(name));
