@@ -38,7 +38,7 @@ std::string titled(std::string text) {
   bool begins = true;
   for (char& c : text) {
     const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    if (letter) c = (begins ? upper : lower)(std::string(1, c))[0];
+    if (letter) c = (begins ? upper(std::string(1, c)) : lower(std::string(1, c)))[0];
     begins = !letter;
   }
   return text;

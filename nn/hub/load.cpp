@@ -4,6 +4,8 @@
 #include "fit/nn/layer/init.hpp"
 #include "hub/family.hpp"
 #include "io/stored.hpp"
+#include "layer/list.hpp"
+#include "ops/elementwise/inplace.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
@@ -72,6 +74,15 @@ void check_sizes(const Config& config, const Options& o, const std::string& weig
   check_angles(config, o);
 }
 
+// Gives values that are not drawn another type. Layer::to() would convert them, and so use their memory.
+void set_type(Layer& undrawn, DType dtype) {
+  each_value(undrawn, [dtype](const std::string&, const Field& field) {
+    Tensor& value = field.value();
+    if (is_floating(value.dtype()) && value.dtype() != dtype)
+      rebind_storage(value, Tensor::empty(value.shape(), dtype));
+  });
+}
+
 template <class Model, class Options>
 std::shared_ptr<Layer> model_of(const hub::Family<Options>& family, const Config& config, const std::string& folder,
                                 const PretrainedOptions& options) {
@@ -83,7 +94,7 @@ std::shared_ptr<Layer> model_of(const hub::Family<Options>& family, const Config
   try {
     const init::Skip undrawn;
     auto model = std::make_shared<Model>(o);
-    model->to(options.dtype());
+    set_type(*model, options.dtype());
     load_weights(*model, weights, family.names(model->options()));
     model->eval();
     return model;
