@@ -1,12 +1,14 @@
 #include "io/gguf.hpp"
 
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
 #include <unordered_set>
 
 #include "io/atomic_file.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::io {
 namespace {
@@ -279,11 +281,37 @@ GGUFFile open_gguf(const char* op, const std::string& path) {
   return GGUFReader(std::make_shared<InputFile>(op, path)).read();
 }
 
+namespace {
+
+// Throws Error for a number that its type in the file can't hold.
+void check_range(const char* op, const std::string& key, const GGUFValue& value) {
+  const auto check = [&](const auto& x, auto least, auto most) {
+    if (x < least || x > most)
+      check::fail(op, "key '", key, "' has the value ", x, ": the file holds ", least, " … ", most);
+  };
+  using Int = std::numeric_limits<std::int32_t>;
+  constexpr float infinity = std::numeric_limits<float>::infinity(), largest = std::numeric_limits<float>::max();
+  const auto check_number = [&](double x) {
+    if (std::abs(x) != infinity) check(x, -largest, largest);
+  };
+  if (const auto* const x = std::get_if<std::int64_t>(&value)) check(*x, 0, std::numeric_limits<std::uint32_t>::max());
+  if (const auto* const x = std::get_if<double>(&value)) check_number(*x);
+  if (const auto* const list = std::get_if<std::vector<std::int64_t>>(&value))
+    for (const std::int64_t x : *list) check(x, Int::min(), Int::max());
+  if (const auto* const list = std::get_if<std::vector<double>>(&value))
+    for (const double x : *list) check_number(x);
+}
+
+}  // namespace
+
 void write_gguf(const char* op, const std::string& path, const GGUFKeys& keys, const std::vector<GGUFTensor>& tensors) {
   HeaderText head;
   head.put(gguf_magic).put(std::uint32_t{3}).put(static_cast<std::uint64_t>(tensors.size()));
   head.put(static_cast<std::uint64_t>(keys.size()));
-  for (const auto& [key, value] : keys) head.text(key).value(value);
+  for (const auto& [key, value] : keys) {
+    check_range(op, key, value);
+    head.text(key).value(value);
+  }
   std::int64_t at = 0;
   for (const GGUFTensor& t : tensors) {
     const Shape& s = t.values.shape();

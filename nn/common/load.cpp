@@ -7,6 +7,7 @@
 
 #include "base/joined.hpp"
 #include "common/lent.hpp"
+#include "fit/base/memory.hpp"
 #include "fit/graph/graph.hpp"
 #include "fit/tensor/lookup.hpp"
 #include "tensor/check.hpp"
@@ -205,7 +206,12 @@ void check_own(const char* op, const StateDict& mine) {
 
 void copy(const Comparison& c) {
   const NoGrad no_grad;
-  for (const auto& [to, from] : c.copies) Tensor(to).copy_(from->read());
+  // A large tensor that was converted on the way leaves memory that only a larger one would use again.
+  constexpr std::int64_t much = 16 << 20;
+  for (const auto& [to, from] : c.copies) {
+    Tensor(to).copy_(from->read());
+    if (to.numel() * size_of(to.dtype()) >= much) empty_cache();
+  }
 }
 
 }  // namespace

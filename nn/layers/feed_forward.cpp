@@ -21,7 +21,8 @@ const Kind& kind_of(Activation a) {
   // In the order of Activation.
   static const Kind kinds[] = {
       {"relu", F::relu},         {"gelu", F::gelu},        {"gelu_tanh", F::gelu_tanh},
-      {"swiglu", F::silu, true}, {"geglu", F::gelu, true}, {"squared_relu", F::relu},
+      {"swiglu", F::silu, true}, {"geglu", F::gelu, true}, {"geglu_tanh", F::gelu_tanh, true},
+      {"squared_relu", F::relu},
   };
   return kinds[static_cast<int>(a)];
 }

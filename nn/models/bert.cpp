@@ -14,7 +14,7 @@ constexpr const char* bert_op = "BERT";
 const BERTOptions& checked(const BERTOptions& o) {
   positive(bert_op, "vocab_size", o.vocab_size());
   positive(bert_op, "max_length", o.max_length());
-  positive(bert_op, "num_segments", o.num_segments());
+  if (o.num_segments() < 0) check::fail(bert_op, "num_segments is ", o.num_segments(), ": it must not be negative");
   positive(bert_op, "d_model", o.d_model());
   positive(bert_op, "num_heads", o.num_heads());
   positive(bert_op, "num_layers", o.num_layers());
@@ -40,7 +40,7 @@ BERT::BERT(const BERTOptions& o)
     : options_(checked(o)),
       word(table(o.vocab_size(), o.d_model())),
       position(table(o.max_length(), o.d_model())),
-      segment(table(o.num_segments(), o.d_model())),
+      segment(o.num_segments() == 0 ? std::nullopt : std::optional<Embedding>(table(o.num_segments(), o.d_model()))),
       norm(o.d_model(), o.eps()),
       dropout(o.dropout()),
       encoder(o, o.num_layers()) {}
@@ -52,9 +52,11 @@ Tensor BERT::forward(const Tensor& ids, const Tensor& mask, const Tensor& segmen
                 options_.max_length());
   if (segments.defined() && segments.shape() != ids.shape())
     check::fail(bert_op, "segments has shape ", segments.shape(), ", ids ", ids.shape(), ": they must be equal");
+  if (segments.defined() && !segment) check::fail(bert_op, "segments are given, and num_segments is 0: leave them out");
   return within(*this, [&] {
-    const Tensor of_segment = segments.defined() ? segment(segments) : segment(zeros({1}, int64));
-    const Tensor x = dropout(norm(word(ids) + position(arange(ids.size(1))) + of_segment));
+    Tensor sum = word(ids) + position(arange(ids.size(1)));
+    if (segment) sum = sum + (*segment)(segments.defined() ? segments : zeros({1}, int64));
+    const Tensor x = dropout(norm(sum));
     AttentionContext context = weights ? mask : without_padding(mask, x);
     if (weights) context.weights = &weights->self;
     return encoder.forward(x, context);

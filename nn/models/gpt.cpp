@@ -24,6 +24,12 @@ const char* name_of(Positions p) {
 
 namespace {
 
+AttentionOptions attention_options(const GPTOptions& o) {
+  auto attention = AttentionOptions().dropout(o.dropout());
+  if (o.attention_scale()) attention.scale(*o.attention_scale());
+  return attention;
+}
+
 // Checks the options and sets derived ones. A part of a model needs no num_layers.
 GPTOptions completed(const char* op, GPTOptions o) {
   if (o.num_kv_heads() == 0) o.num_kv_heads(o.num_heads());
@@ -46,21 +52,30 @@ GPTOptions completed(const char* op, GPTOptions o) {
   if (o.positions() == Positions::rotary && o.head_size() % 2 != 0)
     check::fail(op, "d_model is ", o.d_model(), ", num_heads is ", o.num_heads(), ", head_size ", o.head_size(),
                 ": rotary positions want an even number of features in a head");
+  if (o.rotary_features() < 0 || o.rotary_features() > o.head_size() || o.rotary_features() % 2 != 0)
+    check::fail(op, "rotary_features is ", o.rotary_features(), ", head_size ", o.head_size(),
+                ": it must be even and in 0 … head_size");
   if (o.window() < 0) check::fail(op, "window is ", o.window(), ": it must not be negative");
   for (const std::int64_t window : o.windows())
     if (window < 0) check::fail(op, "a window of windows is ", window, ": it must not be negative");
   const auto check_cap = [&](const char* name, double cap) {
     if (!(cap >= 0) || std::isinf(cap)) check::fail(op, name, " is ", cap, ": it must be finite and not negative");
   };
+  if (o.qk_norm_across_heads() && !o.qk_norm())
+    check::fail(op, "qk_norm_across_heads is true, qk_norm false: it needs qk_norm");
+  if (!std::isfinite(o.embedding_scale()))
+    check::fail(op, "embedding_scale is ", o.embedding_scale(), ": it must be finite");
   check_cap("logit_cap", o.logit_cap());
   check_cap("attention_logit_cap", o.attention_logit_cap());
-  fit::detail::check_numbers(op, AttentionOptions().dropout(o.dropout()));
+  fit::detail::check_numbers(op, attention_options(o));
   return o;
 }
 
 Tensor table_of(const GPTOptions& o, const Tensor& given) {
   if (given.defined() || o.positions() != Positions::rotary) return given;
-  return rotary_table(o.context_length(), o.head_size(), o.rotary());
+  const std::int64_t features = o.rotary_features() == 0 ? o.head_size() : o.rotary_features();
+  return rotary_table(o.context_length(), features,
+                      o.window() > 0 ? o.local_rotary().value_or(o.rotary()) : o.rotary());
 }
 
 std::shared_ptr<UnaryLayer> norm_of(const GPTOptions& o) {
@@ -99,11 +114,15 @@ GPTAttention::GPTAttention(const char* op, const GPTOptions& given, const Tensor
       rotary_(table_of(options_, rotary)),
       qkv(options_.d_model(), (options_.num_heads() + 2 * options_.num_kv_heads()) * options_.head_size(),
           options_.qkv_bias().value_or(options_.bias())),
-      attention(op, AttentionOptions().dropout(options_.dropout())),
+      attention(op, attention_options(options_)),
       proj(options_.num_heads() * options_.head_size(), options_.d_model(), options_.bias()),
       dropout(options_.dropout()) {
   const GPTOptions& o = options_;
-  if (o.qk_norm()) q_norm.emplace(o.head_size(), o.norm_eps()), k_norm.emplace(o.head_size(), o.norm_eps());
+  if (o.qk_norm()) {
+    const bool all = o.qk_norm_across_heads();
+    q_norm.emplace(o.head_size() * (all ? o.num_heads() : 1), o.norm_eps());
+    k_norm.emplace(o.head_size() * (all ? o.num_kv_heads() : 1), o.norm_eps());
+  }
   if (o.value_embeddings()) value_embedding.emplace(o.vocab_size(), o.num_kv_heads() * o.head_size());
   if (o.head_gates()) gate.emplace(o.d_model(), o.num_heads(), o.bias());
 }
@@ -115,6 +134,7 @@ Tensor GPTAttention::projected(const Tensor& x, const AttentionContext& context)
   if (q_norm) {
     const auto normalized = [&](const RMSNorm& norm, std::int64_t begin, std::int64_t heads) {
       const Tensor some = slice(joint, -1, begin, begin + heads * D);
+      if (o.qk_norm_across_heads()) return norm(some);
       return reshape(norm(reshape(some, {x.size(0), x.size(1), heads, D})), some.shape());
     };
     joint = cat({normalized(*q_norm, 0, o.num_heads()), normalized(*k_norm, o.num_heads() * D, o.num_kv_heads()),
@@ -129,7 +149,8 @@ Tensor GPTAttention::projected(const Tensor& x, const AttentionContext& context)
         {features_of(observed_heads("q_unrotated", q)), features_of(observed_heads("k_unrotated", k)), features_of(v)},
         -1);
   }
-  const auto turn = RotaryOptions().layout(o.rotary_layout()).features(rotated).positions(context.positions);
+  const auto turn =
+      RotaryOptions().layout(o.rotary_layout()).features(rotated).head_size(D).positions(context.positions);
   return rotary(joint, rotary_, RotaryOptions(turn).offset(context.positions.defined() ? 0 : context.length()));
 }
 
@@ -171,6 +192,7 @@ GPTBlock::GPTBlock(const char* op, const GPTOptions& given, const Tensor& rotary
     : GPTBlock{norm_at(NormPlace::before, completed(op, given)), GPTAttention(op, given, rotary),
                norm_at(NormPlace::before, completed(op, given)), feed_forward(completed(op, given))} {
   const GPTOptions o = completed(op, given);
+  parallel_ = o.parallel();
   post_ln_1 = norm_at(NormPlace::after, o);
   post_ln_2 = norm_at(NormPlace::after, o);
 }
@@ -179,7 +201,7 @@ Tensor GPTBlock::forward(const Tensor& x, const AttentionContext& context) const
   const auto norm = [](const std::shared_ptr<UnaryLayer>& layer, const Tensor& z) { return layer ? (*layer)(z) : z; };
   const Tensor in = observed("resid_pre", x);
   const Tensor y = observed("resid_mid", in + norm(post_ln_1, (*attn)(norm(ln_1, in), context)));
-  return observed("resid_post", y + norm(post_ln_2, (*mlp)(norm(ln_2, y))));
+  return observed("resid_post", y + norm(post_ln_2, (*mlp)(norm(ln_2, parallel_ ? in : y))));
 }
 
 // ---- GPT ----------------------------------------------------------------------------------------------------------
@@ -195,12 +217,13 @@ GPTOptions of_model(const GPTOptions& o) {
 ModuleList<SequenceLayer> blocks_of(const GPTOptions& o) {
   const init::Skip undrawn;
   ModuleList<SequenceLayer> blocks;
-  const Tensor rotary = table_of(o, {});
+  const Tensor rotary = table_of(GPTOptions(o).window(0), {});
+  const Tensor local = o.local_rotary() ? table_of(GPTOptions(o).window(1), {}) : rotary;
   const auto layers = static_cast<std::size_t>(o.num_layers());
   for (std::size_t i = 0; i < layers; ++i) {
     GPTOptions of_block = o;
     if (!o.windows().empty()) of_block.window(o.windows()[i % o.windows().size()]);
-    blocks.add(GPTBlock("GPT", of_block, rotary));
+    blocks.add(GPTBlock("GPT", of_block, of_block.window() > 0 ? local : rotary));
   }
   return blocks;
 }
@@ -281,6 +304,7 @@ Tensor GPT::embedded(const Tensor& ids, const KVCache* cache, const Tensor& posi
                 " positions: it must be [B, T], and all together at most context_length, ", context);
   if (positions.defined()) check_positions(options_, ids, positions);
   Tensor x = wte(ids);
+  if (options_.embedding_scale() != 1) x = x * options_.embedding_scale();
   if (cache) {
     cache->check_fits("GPT", detail::cache_shapes(h), ids.size(0), x.dtype());
     cache->check_capacity(ids.size(1));

@@ -1,5 +1,6 @@
 #include "models/saved_options.hpp"
 
+#include <array>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -26,15 +27,17 @@ bool parse(const std::string& s, std::int64_t& v) {
   return error == std::errc() && end == s.data() + s.size();
 }
 
-std::string text(double v) {
-  char digits[32];
-  std::snprintf(digits, sizeof digits, "%.17g", v);
-  return digits;
-}
 bool parse(const std::string& s, double& v) {
   char* end = nullptr;
   v = std::strtod(s.c_str(), &end);
   return !s.empty() && *end == 0;
+}
+// The fewest digits, of 15 and 17, that are this number.
+std::string text(double v) {
+  char digits[32];
+  std::snprintf(digits, sizeof digits, "%.15g", v);
+  if (std::strtod(digits, nullptr) != v) std::snprintf(digits, sizeof digits, "%.17g", v);
+  return digits;
 }
 
 std::string text(const std::vector<std::int64_t>& list) {
@@ -53,30 +56,38 @@ bool parse(const std::string& s, std::vector<std::int64_t>& list) {
   return true;
 }
 
-// The names of an enum's values, in order.
+template <class... Names>
+const char* nth(int i, Names... names) {
+  return std::array{names...}.at(static_cast<std::size_t>(i));
+}
+const char* name_of(RotaryLayout l) { return nth(static_cast<int>(l), "interleaved", "half_split"); }
+const char* name_of(RotaryScaling s) { return nth(static_cast<int>(s), "none", "linear", "ntk", "yarn", "llama3"); }
+const char* name_of(Norm n) { return nth(static_cast<int>(n), "layer", "rms"); }
+const char* name_of(NormPlace p) { return nth(static_cast<int>(p), "before", "after", "both"); }
+
 template <class E>
-const std::vector<const char*> names_of = {};
+constexpr E last_of = E();
 template <>
-const std::vector<const char*> names_of<Positions> = {"none", "learned", "sinusoidal", "rotary", "alibi"};
+constexpr Positions last_of<Positions> = Positions::alibi;
 template <>
-const std::vector<const char*> names_of<Activation> = {"relu", "gelu", "gelu_tanh", "swiglu", "geglu", "squared_relu"};
+constexpr Activation last_of<Activation> = Activation::squared_relu;
 template <>
-const std::vector<const char*> names_of<RotaryLayout> = {"interleaved", "half_split"};
+constexpr RotaryLayout last_of<RotaryLayout> = RotaryLayout::half_split;
 template <>
-const std::vector<const char*> names_of<RotaryScaling> = {"none", "linear", "ntk", "yarn", "llama3"};
+constexpr RotaryScaling last_of<RotaryScaling> = RotaryScaling::llama3;
 template <>
-const std::vector<const char*> names_of<Norm> = {"layer", "rms"};
+constexpr Norm last_of<Norm> = Norm::rms;
 template <>
-const std::vector<const char*> names_of<NormPlace> = {"before", "after", "both"};
+constexpr NormPlace last_of<NormPlace> = NormPlace::both;
 
 template <class E, class = std::enable_if_t<std::is_enum_v<E>>>
 std::string text(E v) {
-  return names_of<E>.at(static_cast<std::size_t>(v));
+  return name_of(v);
 }
 template <class E, class = std::enable_if_t<std::is_enum_v<E>>>
 bool parse(const std::string& s, E& v) {
-  for (std::size_t i = 0; i < names_of<E>.size(); ++i)
-    if (s == names_of<E>[i]) return v = static_cast<E>(i), true;
+  for (int i = 0; i <= static_cast<int>(last_of<E>); ++i)
+    if (s == name_of(static_cast<E>(i))) return v = static_cast<E>(i), true;
   return false;
 }
 
@@ -92,9 +103,21 @@ bool parse(const std::string& s, std::optional<T>& v) {
 // ---- the lists of options: f(name, value, set) for each -------------------------------------------------------------
 
 #define FIT_SAVED(name) f(#name, o.name(), [&o](const auto& value) { o.name(value); })
-#define FIT_SAVED_ROTARY(name)          \
-  f("rotary." #name, o.rotary().name(), \
-    [&o](const auto& value) { o.rotary(RotaryTableOptions(o.rotary()).name(value)); })
+
+template <class F>
+void each_option(RotaryTableOptions& o, const F& f) {
+  FIT_SAVED(base), FIT_SAVED(features), FIT_SAVED(scaling), FIT_SAVED(factor), FIT_SAVED(original_length);
+  FIT_SAVED(beta_fast), FIT_SAVED(beta_slow), FIT_SAVED(attention_factor), FIT_SAVED(mscale);
+  FIT_SAVED(mscale_all_dim), FIT_SAVED(truncate);
+}
+
+// The options of a table of angles, as "rotary.base"; `give` takes the changed table.
+template <class F, class Give>
+void each_option_of_rotary(const std::string& name, RotaryTableOptions table, const F& f, const Give& give) {
+  each_option(table, [&](const char* option, const auto& value, const auto& set) {
+    f(name + '.' + option, value, [&](const auto& changed) { set(changed), give(table); });
+  });
+}
 
 template <class F>
 void each_option(GPTOptions& o, const F& f) {
@@ -102,12 +125,15 @@ void each_option(GPTOptions& o, const F& f) {
   FIT_SAVED(dropout), FIT_SAVED(bias), FIT_SAVED(num_kv_heads), FIT_SAVED(positions), FIT_SAVED(tie_weights);
   FIT_SAVED(hidden), FIT_SAVED(activation), FIT_SAVED(rotary_layout), FIT_SAVED(window), FIT_SAVED(windows);
   FIT_SAVED(head_size), FIT_SAVED(qkv_bias), FIT_SAVED(norm), FIT_SAVED(norm_eps), FIT_SAVED(norm_place);
-  FIT_SAVED(qk_norm), FIT_SAVED(head_gates), FIT_SAVED(value_embeddings), FIT_SAVED(logit_cap);
-  FIT_SAVED(attention_logit_cap);
-  FIT_SAVED_ROTARY(base), FIT_SAVED_ROTARY(features), FIT_SAVED_ROTARY(scaling), FIT_SAVED_ROTARY(factor);
-  FIT_SAVED_ROTARY(original_length), FIT_SAVED_ROTARY(beta_fast), FIT_SAVED_ROTARY(beta_slow);
-  FIT_SAVED_ROTARY(attention_factor), FIT_SAVED_ROTARY(mscale), FIT_SAVED_ROTARY(mscale_all_dim);
-  FIT_SAVED_ROTARY(truncate);
+  FIT_SAVED(qk_norm), FIT_SAVED(qk_norm_across_heads), FIT_SAVED(parallel), FIT_SAVED(embedding_scale);
+  FIT_SAVED(attention_scale), FIT_SAVED(head_gates), FIT_SAVED(value_embeddings), FIT_SAVED(logit_cap);
+  FIT_SAVED(attention_logit_cap), FIT_SAVED(rotary_features);
+  each_option_of_rotary("rotary", o.rotary(), f, [&o](const RotaryTableOptions& table) { o.rotary(table); });
+  f("local_rotary", o.local_rotary().has_value(),
+    [&o](bool given) { o.local_rotary(given ? std::optional(o.rotary()) : std::nullopt); });
+  if (o.local_rotary())
+    each_option_of_rotary("local_rotary", *o.local_rotary(), f,
+                          [&o](const RotaryTableOptions& table) { o.local_rotary(table); });
 }
 
 template <class F>
@@ -123,16 +149,25 @@ std::string joined_path(const std::string& a, const std::string& b) {
   return a.empty() || b.empty() ? a + b : a + '.' + b;
 }
 
+template <class Options>
+OptionList list_of(Options o) {
+  OptionList all;
+  each_option(o, [&](const std::string& name, const auto& value, const auto&) { all.emplace_back(name, text(value)); });
+  return all;
+}
+
 template <class Model>
 void add_options(Strings& all, const Layer& layer, const std::string& part) {
   for (const auto& [path, model] : layer.named_layers<Model>()) {
     const std::string at = joined_path(part, path), before = options_prefix + (at.empty() ? at : at + '.');
-    auto o = model->options();
-    each_option(o, [&](const char* name, const auto& value, const auto&) { all[before + name] = text(value); });
+    for (const auto& [name, value] : option_list(model->options())) all[before + name] = value;
   }
 }
 
 }  // namespace
+
+OptionList option_list(const GPTOptions& o) { return list_of(o); }
+OptionList option_list(const BERTOptions& o) { return list_of(o); }
 
 Strings saved_options(const Layer& layer, const std::string& part) {
   Strings all;
@@ -159,7 +194,7 @@ GPTOptions gpt_options(const char* op, const std::string& file, const Strings& m
   if (metadata.count(before + "vocab_size") == 0)
     check::fail(op, file,
                 " has no options of a GPT: make the model with its GPTOptions, and load the file by load_weights()");
-  each_option(o, [&](const char* name, const auto& value, const auto& set) {
+  each_option(o, [&](const std::string& name, const auto& value, const auto& set) {
     const auto found = metadata.find(before + name);
     if (found == metadata.end()) return;
     std::decay_t<decltype(value)> parsed{};

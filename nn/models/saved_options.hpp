@@ -1,15 +1,23 @@
 #pragma once
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "fit/nn/layer/layer.hpp"
+#include "fit/nn/models/bert.hpp"
 #include "fit/nn/models/gpt.hpp"
 
-// The options of models as strings of a file: what weights alone do not tell, such as heads, the rotary base, windows
-// and eps.
+// The options of models as text: in a file, what weights alone do not tell, such as heads, the rotary base, windows and
+// eps; and to compare models.
 namespace fit::nn {
 
 using Strings = std::map<std::string, std::string>;
+
+using OptionList = std::vector<std::pair<std::string, std::string>>;
+/// The name and the value of each option that changes a result: "norm_eps", "1e-05".
+OptionList option_list(const GPTOptions& o);
+OptionList option_list(const BERTOptions& o);
 
 /// The options of each GPT and BERT in this layer, as "options.PATH.NAME" ("options.NAME" for the layer itself).
 /// `part` is a path before all of them, such as "model".

@@ -273,7 +273,9 @@ Name part_of(const Row& r, const Name& x, std::int64_t begin, std::int64_t end) 
 
 // Pairs (a, b) of features become (a cos - b sin, b cos + a sin).
 Names rotary(const Row& r) {
-  const std::int64_t W = r.x().size(-1), D = 2 * r.x(1).size(1), rotated = r.integer("features");
+  const std::int64_t W = r.x().size(-1), D = 2 * r.x(1).size(1), head = r.integer("head_size");
+  const std::int64_t turned = r.integer("features"), rotated = turned == head ? D : turned;  // of one head D turn
+  if (head != D && turned > head) r.fail("turns a part of each of several heads, which has no ONNX form yet");
   if (rotated == 0) return {r.operand(0)};
   const bool interleaved = r.integer("interleaved") != 0;
   const Name x = r.operand(0), some = rotated < W ? part_of(r, x, 0, rotated) : x;

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "fit/graph/graph.hpp"
+#include "fit/io/npz.hpp"
 #include "fit/onnx.hpp"
 #include "fit/ops/ops.hpp"
 #include "io/atomic_file.hpp"
@@ -86,6 +87,14 @@ void run_with_other_sizes(Runs& runs, std::vector<std::string>& fixed, const Lay
   }
 }
 
+void save_sample(const Inputs& inputs, const Call& call, const SaveONNXOptions& options) {
+  const NoGrad no_grad;
+  StateDict all;
+  for (std::size_t i = 0; i < inputs.size(); ++i) all.emplace_back(options.input_names()[i], inputs[i]);
+  all.emplace_back(options.output_name(), call(inputs));
+  save_npz(options.sample(), all);
+}
+
 }  // namespace
 
 ONNXInfo save_onnx(const std::string& path, const Layer& model, const Inputs& inputs, const Call& call,
@@ -110,6 +119,7 @@ ONNXInfo save_onnx(const std::string& path, const Layer& model, const Inputs& in
       Graph graph(model, runs, options);
       graph.build();
       io::write_file("save_onnx", path, graph.bytes());
+      if (!options.sample().empty()) save_sample(inputs, call, options);
       ONNXInfo info = graph.info();
       info.fixed_axes = std::move(fixed);
       return info;

@@ -58,6 +58,15 @@ void load(const char* op, nn::GPT& twin, const StateDict& weights, bool wide) {
 void check_supported(const char* op, const nn::GPT& model, nn::GPT& twin) {
   if (model.num_parameters() > max_parameters)
     check::fail(op, "the model has ", model.num_parameters(), " parameters: a page holds at most ", max_parameters);
+  const nn::GPTOptions& o = model.options();
+  for (const auto& [differs, name] : {std::pair(o.local_rotary().has_value(), "local_rotary"),
+                                      {o.rotary_features() != 0, "rotary_features"},
+                                      {o.qk_norm_across_heads(), "qk_norm_across_heads"},
+                                      {o.parallel(), "parallel"},
+                                      {o.embedding_scale() != 1, "embedding_scale"},
+                                      {o.attention_scale().has_value(), "attention_scale"},
+                                      {o.activation() == nn::Activation::geglu_tanh, "geglu_tanh"}})
+    if (differs) check::fail(op, "the model has the option ", name, ": the page can't compute it");
   std::map<std::string, const nn::Layer*> known;
   for (const auto& [name, layer] : twin.named_layers()) known[name] = layer;
   for (const auto& [name, layer] : model.named_layers()) {

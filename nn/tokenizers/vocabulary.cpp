@@ -9,6 +9,7 @@
 #include "io/atomic_file.hpp"
 #include "io/json.hpp"
 #include "tensor/check.hpp"
+#include "tokenizers/learn_pairs.hpp"
 #include "tokenizers/tokens.hpp"
 
 namespace fit::text {
@@ -146,76 +147,13 @@ void each_word(const std::string& text, const F& f) {
   }
 }
 
-Ids bytes_of(const std::string& word) {
-  Ids ids;
-  for (const char c : word) ids.push_back(static_cast<unsigned char>(c));
-  return ids;
-}
-
-struct Word {
-  Ids ids;
-  std::int64_t count;
-};
-
-constexpr std::size_t longest_token = 256;  // bytes
-
-// Counts each pair of tokens in the text and the words that contain it. Omits pairs too long for one token.
-class PairCounts {
- public:
-  /// `lengths`: the bytes of each token.
-  explicit PairCounts(const std::vector<std::size_t>& lengths) : lengths_(lengths) {}
-  void add(const std::vector<Word>& words, std::size_t w, std::int64_t sign) {
-    const Word& word = words[w];
-    for (std::size_t i = 0; i + 1 < word.ids.size(); ++i) {
-      const Pair pair{word.ids[i], word.ids[i + 1]};
-      if (length(pair) > longest_token) continue;
-      std::int64_t& count = counts_[pair];
-      if (count > 0) order_.erase({-count, pair});
-      count += sign * word.count;
-      if (count > 0) order_.insert({-count, pair});
-      if (sign > 0) words_[pair].insert(w);
-    }
-  }
-  bool more() const { return !order_.empty() && order_.begin()->first <= -2; }
-  Pair best() const { return order_.begin()->second; }
-  std::size_t length(Pair p) const {
-    return lengths_[static_cast<std::size_t>(p.first)] + lengths_[static_cast<std::size_t>(p.second)];
-  }
-  std::set<std::size_t> take_words(Pair pair) { return std::move(words_[pair]); }
-
- private:
-  const std::vector<std::size_t>& lengths_;
-  std::map<Pair, std::int64_t> counts_;
-  std::set<std::pair<std::int64_t, Pair>> order_;  // the most frequent first
-  std::map<Pair, std::set<std::size_t>> words_;    // may include words that no longer contain the pair
-};
-
 }  // namespace
 
 BytePairVocabulary BytePairVocabulary::train(const std::string& text, std::int64_t size) {
   if (size < 256) check::fail("BytePairVocabulary", "size is ", size, ": the bytes alone are 256 tokens");
   std::map<std::string, std::int64_t> counted;
   each_word(text, [&](const std::string& word) { ++counted[word]; });
-  std::vector<Word> words;
-  words.reserve(counted.size());
-  for (const auto& [word, count] : counted) words.push_back({bytes_of(word), count});
-  std::vector<std::size_t> lengths(256, 1);
-  PairCounts pairs(lengths);
-  for (std::size_t w = 0; w < words.size(); ++w) pairs.add(words, w, 1);
-
-  Merges merges;
-  while (static_cast<std::int64_t>(merges.size()) + 256 < size && pairs.more()) {
-    const Pair best = pairs.best();
-    const std::int64_t joined = 256 + static_cast<std::int64_t>(merges.size());
-    lengths.push_back(pairs.length(best));
-    for (const std::size_t w : pairs.take_words(best)) {
-      pairs.add(words, w, -1);
-      join(words[w].ids, best, joined);
-      pairs.add(words, w, 1);
-    }
-    merges.push_back(best);
-  }
-  return BytePairVocabulary(merges);
+  return BytePairVocabulary(learn_pairs(counted, size - 256));
 }
 
 struct BytePairVocabulary::Joined : PairRanks {};

@@ -14,16 +14,16 @@ LoadReport report(const Layer& layer, const std::vector<io::Stored>& theirs, con
   return {std::move(m.missing), std::move(m.unexpected), std::move(m.misfitting)};
 }
 
+}  // namespace
+
 // A map names weights. It has no names for the tensors from which a weight is computed.
-void expect_plain(const Layer& layer) {
+void check_plain_weights(const char* op, const Layer& layer) {
   for (const auto& [name, p] : layer.named_layers<detail::Parametrized>())
-    check::fail("save_weights", name, p->parametrization ? " is parametrised" : " is int8",
+    check::fail(op, name, p->parametrization ? " is parametrised" : " is int8",
                 ", which the names of the map can't say: ",
                 p->parametrization ? "merge_lora() or remove_parametrization()" : "remove_parametrization()",
                 " first, or save without a map");
 }
-
-}  // namespace
 
 void load_weights(Layer& layer, const StateDict& theirs, const NameMap& map) {
   load_values("load_weights", layer.name(), layer.state_dict(), mapped_to_ours(io::stored(theirs), map));
@@ -46,7 +46,7 @@ LoadReport load_fitting_weights(Layer& layer, const std::string& path, const Nam
 }
 
 void save_weights(const std::string& path, const Layer& layer, const NameMap& map) {
-  if (!map.empty()) expect_plain(layer);
+  if (!map.empty()) check_plain_weights("save_weights", layer);
   const StateDict theirs = to_theirs(layer.state_dict(), map);
   const std::string end = ".npz";
   if (path.size() >= end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0)

@@ -13,6 +13,7 @@
 #include "layer/parametrized.hpp"
 #include "tensor/check.hpp"
 #include "tokenizers/unicode.hpp"
+#include "weights/maps.hpp"
 #include "weights/steps.hpp"
 
 namespace fit::nn {
@@ -22,6 +23,9 @@ constexpr const char *save_op = "save_gguf", *load_op = "load_gguf";
 constexpr std::int64_t usual_context = 4096;
 
 // ---- architectures -------------------------------------------------------------------------------------------------
+
+// The families of family_options() besides gpt2.
+constexpr const char* like_llama[] = {"llama", "qwen2", "qwen3"};
 
 // GGUF's names and those of Hugging Face, whose rules know the options that fit.
 NameMap gguf_names(const GPT& gpt) {
@@ -89,7 +93,11 @@ std::string architecture_of(const GPTOptions& o) {
   expect(!(o.qk_norm() && qkv_bias), "qkv_bias", "none with qk_norm, false");
   expect(r.scaling() == RotaryScaling::none || r.scaling() == RotaryScaling::linear, "rotary.scaling",
          "RotaryScaling::none or RotaryScaling::linear");
-  return o.qk_norm() ? "qwen3" : qkv_bias ? "qwen2" : "llama";
+  const auto fits = [&](const char* name) {
+    const GPTOptions family = family_options(name);
+    return family.qk_norm() == o.qk_norm() && family.qkv_bias() == qkv_bias;
+  };
+  return *std::find_if(std::begin(like_llama), std::end(like_llama), fits);
 }
 
 // llama.cpp rotates neighbours in models of the architecture "llama", and so do the rows of its queries and keys.
@@ -267,11 +275,10 @@ using Sizes = std::map<std::string, const io::Stored*>;
 GPTOptions llama_options(const Keys& keys, const std::string& architecture, GPTOptions o, const LoadGGUFOptions& load) {
   const auto key = [&](const char* name) { return architecture + name; };
   const std::int64_t usual = std::min(o.context_length(), usual_context), head = o.d_model() / o.num_heads();
-  o.context_length(load.context_length().value_or(usual)).bias(false).positions(Positions::rotary).norm(Norm::rms);
-  o.activation(Activation::swiglu).norm_eps(keys.get<double>(key(".attention.layer_norm_rms_epsilon")));
+  o.context_length(load.context_length().value_or(usual));
+  o.norm_eps(keys.get<double>(key(".attention.layer_norm_rms_epsilon")));
   o.num_kv_heads(keys.get(key(".attention.head_count_kv"), o.num_heads()));
   o.head_size(keys.get(key(".attention.key_length"), head));
-  o.qk_norm(architecture == "qwen3").qkv_bias(architecture == "qwen2");
   for (const char* const size : {".attention.value_length", ".rope.dimension_count"})
     if (const auto given = keys.get(key(size), o.head_size()); given != o.head_size())
       keys.file().fail("key '", key(size), "' is ", given, ": it must be the size of a head, ", o.head_size());
@@ -289,7 +296,7 @@ GPTOptions options_of(const Keys& keys, const std::string& architecture, const S
   const auto table = tensors.find("token_embd.weight");
   if (table == tensors.end() || table->second->shape.rank() != 2)
     keys.file().fail("tensor 'token_embd.weight' is missing, or has not two axes");
-  auto o = GPTOptions()
+  auto o = family_options(architecture)
                .vocab_size(table->second->shape[0])
                .context_length(keys.size(key(".context_length")))
                .d_model(keys.size(key(".embedding_length")))
@@ -382,7 +389,8 @@ GGUFModel load_gguf(const std::string& path, const LoadGGUFOptions& load) {
   io::GGUFFile file = io::open_gguf(load_op, path);
   const Keys keys(file);
   const auto architecture = keys.get<std::string>("general.architecture");
-  if (architecture != "gpt2" && architecture != "llama" && architecture != "qwen2" && architecture != "qwen3")
+  if (architecture != "gpt2" &&
+      std::find(std::begin(like_llama), std::end(like_llama), architecture) == std::end(like_llama))
     file.file->fail("key 'general.architecture' is '", io::shown(architecture),
                     "': gpt2, llama, qwen2 and qwen3 can be read");
   Sizes tensors;

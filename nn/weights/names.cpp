@@ -6,6 +6,7 @@
 #include "fit/nn/models/transformer.hpp"
 #include "fit/nn/weights/weights.hpp"
 #include "tensor/check.hpp"
+#include "weights/maps.hpp"
 
 namespace fit::nn {
 namespace {
@@ -69,13 +70,19 @@ void check_options(const char* op, const char* models, const std::vector<Needed>
       check::fail(op, needed.option, " differs: ", models, " need ", needed.value, "; make the model with it");
 }
 
-bool gated(Activation a) { return a == Activation::swiglu || a == Activation::geglu; }
+bool gated(Activation a) { return a == Activation::swiglu || a == Activation::geglu || a == Activation::geglu_tanh; }
 
 // What no model of these libraries has.
 void check_parts(const char* op, const char* models, const GPTOptions& o) {
   check_options(op, models,
                 {{o.norm_place() == NormPlace::before, "norm_place", "NormPlace::before"},
                  {!o.head_gates(), "head_gates", "no gates of heads"},
+                 {!o.parallel(), "parallel", "one branch after the other, false"},
+                 {o.rotary_features() == 0, "rotary_features", "all features of a head, 0"},
+                 {!o.local_rotary(), "local_rotary", "one table for all layers"},
+                 {!o.qk_norm_across_heads(), "qk_norm_across_heads", "no norm across heads, false"},
+                 {o.embedding_scale() == 1, "embedding_scale", "none, 1"},
+                 {!o.attention_scale(), "attention_scale", "the usual one, 1 / sqrt(head_size)"},
                  {!o.value_embeddings(), "value_embeddings", "no embeddings of values"}});
 }
 
@@ -96,23 +103,6 @@ void check_gpt2(const char* op, const char* models, const GPTOptions& o) {
                  {o.attention_logit_cap() == 0, "attention_logit_cap", "none, 0"}});
 }
 
-// Of nanoGPT and, but for transposed matrices, of GPT-2.
-NameMap nanogpt() {
-  return {
-      strip("_orig_mod."),  // of torch.compile
-      rename("transformer.wte.weight", "wte.weight"),
-      rename("transformer.wpe.weight", "wpe.weight"),
-      rename("transformer.h.*", "h.*"),
-      rename("transformer.ln_f.*", "ln_f.*"),
-      rename("lm_head.weight", "head.weight"),
-      drop("h.*.attn.bias"),  // the causal mask, present without flash attention
-      rename("h.*.attn.c_attn.*", "h.*.attn.qkv.*"),
-      rename("h.*.attn.c_proj.*", "h.*.attn.proj.*"),
-      rename("h.*.mlp.c_fc.*", "h.*.mlp.fc.*"),
-      rename("h.*.mlp.c_proj.*", "h.*.mlp.proj.*"),
-  };
-}
-
 }  // namespace
 
 NameMap torch_names(const Layer& layer) {
@@ -124,12 +114,7 @@ NameMap torch_names(const Layer& layer) {
 NameMap gpt2_names(const GPT& gpt) {
   check_gpt2("gpt2_names", "GPT-2's weights", gpt.options());
   check_options("gpt2_names", "GPT-2's weights", {{gpt.options().bias(), "bias", "biases, true"}});
-  NameMap map = nanogpt();
-  map.push_back(drop("h.*.attn.masked_bias"));
-  // Hugging Face's Conv1D holds its matrices as [in, out]
-  for (const char* matrix : {"h.*.attn.qkv.weight", "h.*.attn.proj.weight", "h.*.mlp.fc.weight", "h.*.mlp.proj.weight"})
-    map.push_back(transpose(matrix, matrix));
-  return map;
+  return gpt2_map();
 }
 
 NameMap llama_names(const GPT& gpt) {
@@ -142,28 +127,7 @@ NameMap llama_names(const GPT& gpt) {
                  {rotated == 0 || rotated == o.head_size(), "rotary.features", "all features of a head, 0"},
                  {o.norm() == Norm::rms, "norm", "Norm::rms"},
                  {gated(o.activation()), "activation", "Activation::swiglu"}});
-  const std::int64_t keys = o.num_kv_heads() * o.head_size();
-  const std::vector<std::int64_t> sizes = {o.num_heads() * o.head_size(), keys, keys};
-  NameMap map = {
-      rename("model.embed_tokens.weight", "wte.weight"),
-      rename("model.norm.weight", "ln_f.weight"),
-      rename("lm_head.weight", "head.weight"),
-      rename("model.layers.*", "h.*"),
-      drop("h.*.self_attn.rotary_emb.inv_freq"),
-      rename("h.*.input_layernorm.weight", "h.*.ln_1.weight"),
-      rename("h.*.post_attention_layernorm.weight", "h.*.ln_2.weight"),
-      rename("h.*.self_attn.o_proj.*", "h.*.attn.proj.*"),
-      rename("h.*.self_attn.q_norm.weight", "h.*.attn.q_norm.weight"),
-      rename("h.*.self_attn.k_norm.weight", "h.*.attn.k_norm.weight"),
-      rename("h.*.mlp.up_proj.*", "h.*.mlp.fc.*"),
-      rename("h.*.mlp.gate_proj.*", "h.*.mlp.gate.*"),
-      rename("h.*.mlp.down_proj.*", "h.*.mlp.proj.*"),
-  };
-  for (const std::string kind : {".weight", ".bias"})
-    if (kind == ".weight" || o.qkv_bias().value_or(o.bias()))
-      map.push_back(join({"h.*.self_attn.q_proj" + kind, "h.*.self_attn.k_proj" + kind, "h.*.self_attn.v_proj" + kind},
-                         "h.*.attn.qkv" + kind, sizes));
-  return map;
+  return concatenated({llama_map(o), llama_norms(), qk_norms()});
 }
 
 NameMap nanogpt_names(const GPT& gpt) {
@@ -171,7 +135,7 @@ NameMap nanogpt_names(const GPT& gpt) {
   check_options("nanogpt_names", "nanoGPT's weights",
                 {{gpt.options().activation() == Activation::gelu, "activation", "Activation::gelu"},
                  {gpt.options().norm_eps() == 1e-5, "norm_eps", "1e-5"}});
-  return nanogpt();
+  return nanogpt_map();
 }
 
 NameMap bert_names(const BERT& bert) {
@@ -183,27 +147,7 @@ NameMap bert_names(const BERT& bert) {
                  {o.num_kv_heads() == 0 || o.num_kv_heads() == o.num_heads(), "num_kv_heads",
                   "as many heads of keys as of queries"},
                  {!gated(o.activation()), "activation", "one without a gate"}});
-  return {
-      strip("bert."),
-      drop("pooler.*"),
-      drop("cls.*"),
-      drop("classifier.*"),
-      drop("embeddings.position_ids"),
-      drop("embeddings.token_type_ids"),
-      rename("embeddings.word_embeddings.weight", "word.weight"),
-      rename("embeddings.position_embeddings.weight", "position.weight"),
-      rename("embeddings.token_type_embeddings.weight", "segment.weight"),
-      rename("embeddings.LayerNorm.*", "norm.*"),
-      rename("encoder.layer.*", "encoder.layers.*"),
-      rename("encoder.layers.*.attention.self.query.*", "encoder.layers.*.self_attn.w_q.*"),
-      rename("encoder.layers.*.attention.self.key.*", "encoder.layers.*.self_attn.w_k.*"),
-      rename("encoder.layers.*.attention.self.value.*", "encoder.layers.*.self_attn.w_v.*"),
-      rename("encoder.layers.*.attention.output.dense.*", "encoder.layers.*.self_attn.w_o.*"),
-      rename("encoder.layers.*.attention.output.LayerNorm.*", "encoder.layers.*.norm1.*"),
-      rename("encoder.layers.*.intermediate.dense.*", "encoder.layers.*.mlp.fc.*"),
-      rename("encoder.layers.*.output.dense.*", "encoder.layers.*.mlp.proj.*"),
-      rename("encoder.layers.*.output.LayerNorm.*", "encoder.layers.*.norm2.*"),
-  };
+  return concatenated({bert_heads("bert."), bert_map()});
 }
 
 }  // namespace fit::nn

@@ -49,6 +49,37 @@ void turn(io::Stored& x) {
   x.read = [read = std::move(x.read)] { return read().transpose(); };
 }
 
+void add_number(io::Stored& x, double by) {
+  if (!x.read) return;
+  x.dtype = x.dtype == bfloat16 ? float32 : x.dtype;  // 1 + weight has more digits than the weight
+  x.read = [read = std::move(x.read), dtype = x.dtype, by] { return read().to(dtype) + by; };
+}
+
+// Rows [a, b, D] become [b, a, D].
+void swap_groups(io::Stored& x, std::int64_t a, std::int64_t b) {
+  if (!x.read) return;
+  if (x.shape.rank() == 0 || a <= 0 || b <= 0 || x.shape[0] % (a * b) != 0)
+    check::fail(op, x.name, " has shape ", x.shape, ": its first axis must be cut into ", a, " times ", b,
+                " groups of rows");
+  x.read = [read = std::move(x.read), shape = x.shape, a, b] {
+    return reshape(transpose(reshape(read(), {a, b, -1}), 0, 1), shape);
+  };
+}
+
+// Removes the first rows of theirs, or adds zeros to ours.
+void change_rows(io::Stored& x, std::int64_t rows, bool forward) {
+  if (!x.read) return;
+  const std::int64_t there = x.shape.rank() > 0 ? x.shape[0] : 0;
+  if (x.shape.rank() == 0 || (forward && there < rows))
+    check::fail(op, x.name, " has shape ", x.shape, ": it must have at least ", rows, " rows");
+  x.shape = x.shape.with(0, forward ? there - rows : there + rows);
+  x.read = [read = std::move(x.read), rows, there, forward] {
+    const Tensor all = read();
+    if (forward) return slice(all, 0, rows, there);
+    return cat({zeros(all.shape().with(0, rows), all.dtype()), all}, 0);
+  };
+}
+
 // Splits one tensor into several.
 void take_apart(Tensors& all, const std::string& from, const std::vector<std::string>& to,
                 const std::vector<std::int64_t>& sizes) {
@@ -144,6 +175,16 @@ void step(Tensors& all, const NameRule& rule, bool forward) {
       return each_match(all, forward ? theirs : ours, forward ? ours : theirs, nothing);
     case Kind::transpose:
       return each_match(all, forward ? theirs : ours, forward ? ours : theirs, turn);
+    case Kind::shift:
+      return each_match(all, forward ? theirs : ours, forward ? ours : theirs,
+                        [&](io::Stored& x) { add_number(x, forward ? rule.by : -rule.by); });
+    case Kind::regroup:
+      return each_match(all, forward ? theirs : ours, forward ? ours : theirs, [&](io::Stored& x) {
+        swap_groups(x, rule.sizes[forward ? 0 : 1], rule.sizes[forward ? 1 : 0]);
+      });
+    case Kind::skip_rows:
+      return each_match(all, forward ? theirs : ours, forward ? ours : theirs,
+                        [&](io::Stored& x) { change_rows(x, rule.sizes[0], forward); });
     case Kind::split:
       return forward ? take_apart(all, theirs, rule.ours, rule.sizes)
                      : put_together(all, rule.ours, theirs, rule.sizes);
@@ -202,6 +243,21 @@ NameRule split(const std::string& theirs, const std::vector<std::string>& ours,
 NameRule join(const std::vector<std::string>& theirs, const std::string& ours, const std::vector<std::int64_t>& sizes) {
   if (theirs.empty()) check::fail(op, "'", ours, "' is made of nothing: name the parts");
   return checked({Kind::join, theirs, {ours}, sizes, {}});
+}
+
+NameRule shift(const std::string& theirs, const std::string& ours, double by) {
+  return checked({Kind::shift, {theirs}, {ours}, {}, {}, by});
+}
+
+NameRule regroup(const std::string& theirs, const std::string& ours, std::int64_t groups, std::int64_t parts) {
+  NameRule rule = checked({Kind::regroup, {theirs}, {ours}, {}, {}});
+  rule.sizes = {groups, parts};
+  return rule;
+}
+
+NameRule skip_rows(const std::string& theirs, const std::string& ours, std::int64_t rows) {
+  if (rows < 0) check::fail(op, "skip_rows('", theirs, "', …, ", rows, "): the number must not be negative");
+  return checked({Kind::skip_rows, {theirs}, {ours}, {rows}, {}});
 }
 
 NameRule drop(const std::string& theirs) { return {Kind::drop, {theirs}, {}, {}, {}}; }

@@ -9,4 +9,7 @@ namespace fit::nn {
 /// The steps of a name map, from foreign names to ours. Tensors are read on demand.
 std::vector<io::Stored> mapped_to_ours(std::vector<io::Stored> theirs, const NameMap& map);
 
+/// Throws Error in the name of `op` if a weight is parametrised or int8: a map has no names for it.
+void check_plain_weights(const char* op, const Layer& layer);
+
 }  // namespace fit::nn

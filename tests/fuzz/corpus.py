@@ -312,3 +312,82 @@ for name, data in {
     "dots": check(good, {"...": entry([4], 0, 16)}),
 }.items():
     put("checkpoint", name, data)
+
+
+def tokenizer(model, **parts):
+    file = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
+            "pre_tokenizer": None, "post_processor": None, "decoder": None, "model": model}
+    return json.dumps({**file, **parts})
+
+
+word_model = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
+              "vocab": {"[UNK]": 0, "the": 1, "cat": 2, "##s": 3, "[CLS]": 4}}
+pair_model = {"type": "BPE", "dropout": None, "unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True,
+              "vocab": {"<unk>": 0, "t": 1, "h": 2, "e": 3, "th": 4, "the": 5}, "merges": ["t h", ["th", "e"]]}
+unigram_model = {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["the", -1.5], ["t", -3]]}
+bert_parts = dict(normalizer={"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True},
+                  pre_tokenizer={"type": "BertPreTokenizer"}, decoder={"type": "WordPiece", "prefix": "##", "cleanup": True},
+                  post_processor={"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+                                  "pair": [], "special_tokens": {"[CLS]": {"id": "[CLS]", "ids": [4], "tokens": ["[CLS]"]}}})
+
+
+def splits(pattern):
+    return {"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False},
+                                                  {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": True}]}
+
+
+for name, data in {
+    "ok_bert": tokenizer(word_model, **bert_parts),
+    "ok_pairs": tokenizer(pair_model, pre_tokenizer=splits("(?i:'s|'t)|[^\\r\\n\\p{L}]?\\p{L}+|\\p{N}{1,3}|\\s+(?!\\S)|\\s+"),
+                          added_tokens=[{"id": 6, "content": "<s>", "single_word": False, "lstrip": True, "rstrip": True, "normalized": True, "special": True}],
+                          decoder={"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}),
+    "ok_unigram": tokenizer(unigram_model, normalizer={"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Lowercase"}]}),
+    "id_huge": tokenizer({**word_model, "vocab": {"[UNK]": 1 << 63}}),
+    "id_twice": tokenizer({**word_model, "vocab": {"[UNK]": 0, "a": 0}}),
+    "id_negative": tokenizer({**word_model, "vocab": {"[UNK]": -1}}),
+    "added_negative": tokenizer(word_model, added_tokens=[{"id": -5, "content": "x"}]),
+    "added_empty": tokenizer(word_model, added_tokens=[{"id": 5, "content": ""}]),
+    "merge_unknown": tokenizer({**pair_model, "merges": ["x y"]}),
+    "pattern_nested": tokenizer(pair_model, pre_tokenizer=splits("(" * 2000)),
+    "pattern_repeats": tokenizer(pair_model, pre_tokenizer=splits("((((a{999}){999}){999}){999}){999}")),
+    "pattern_loops": tokenizer(pair_model, pre_tokenizer=splits("(?:(?:a*)*)*b")),
+    "frame_unknown": tokenizer(word_model, post_processor={"type": "BertProcessing", "sep": ["x", 99], "cls": ["y", 98]}),
+    "part_unknown": tokenizer(word_model, normalizer={"type": "Precompiled"}),
+    "key_unknown": tokenizer({**word_model, "new": 1}),
+    "deep": "[" * 4000,
+    "nothing": "",
+}.items():
+    put("tokenizer", name, data)
+
+llama = {"model_type": "llama", "vocab_size": 40, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 48, "rms_norm_eps": 1e-6, "hidden_act": "silu"}
+for name, data in {
+    "ok_llama": {**llama, "rope_scaling": {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 24}},
+    "ok_gemma3": {**llama, "model_type": "gemma3_text", "head_dim": 4, "sliding_window": 5, "hidden_activation": "gelu_pytorch_tanh", "hidden_act": None},
+    "ok_neo": {"model_type": "gpt_neo", "vocab_size": 40, "max_position_embeddings": 48, "hidden_size": 16, "num_layers": 2, "num_heads": 4,
+               "attention_types": [[["global", "local"], 1]], "window_size": 5},
+    "layers_huge": {**llama, "model_type": "gemma2", "num_hidden_layers": 1 << 60},
+    "types_huge": {"model_type": "gpt_neo", "vocab_size": 40, "max_position_embeddings": 48, "hidden_size": 16, "num_layers": 2, "num_heads": 4,
+                   "attention_types": [[["global"] * 1000, 100000]] * 50},
+    "heads_zero": {**llama, "num_attention_heads": 0},
+    "number_text": {**llama, "hidden_size": "16"},
+    "type_missing": {"vocab_size": 1},
+    "key_unknown": {**llama, "new": [1]},
+    "list": [],
+}.items():
+    put("config", name, json.dumps(data))
+
+for name, data in {
+    "ok": "{% for m in messages %}{% if loop.first %}<s>{% endif %}{{ '<|' + m['role'] + '|>' + m.content | trim }}{% endfor %}",
+    "ok_more": "{%- set ns = namespace(n=0) -%}{% macro f(x, y=2) %}{{ x ~ y }}{% endmacro %}{% for m in messages[::-1] %}{% set ns.n = ns.n + 1 %}{{ f(m.content.split('l')[0]) }}{% else %}-{% endfor %}{{ ns.n // 2 }} {{ {'a': [1, none]} | tojson }}",
+    "ok_empty": "",
+    "endless": "{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}x{% endfor %}{% endfor %}{% endfor %}",
+    "doubling": "{% set ns = namespace(s='xxxxxxxxxxxxxxxx') %}{% for a in range(99) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
+    "recursion": "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+    "parentheses": "{{ " + "(" * 3000,
+    "minus": "{{ " + "-" * 3000 + "1 }}",
+    "ifs": "{% if a %}" * 1500,
+    "open": "{{ 'x",
+    "unknown": "{% include 'x' %}",
+}.items():
+    put("chat", name, data)

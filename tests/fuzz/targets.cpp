@@ -12,11 +12,14 @@
 #include "fit/io/npy.hpp"
 #include "fit/io/npz.hpp"
 #include "fit/io/safetensors.hpp"
+#include "fit/nn/chat/chat_template.hpp"
 #include "fit/nn/data/readers.hpp"
+#include "fit/nn/tokenizer/tokenizer.hpp"
 #include "fit/nn/tokenizers/text.hpp"
 #include "fit/nn/tokenizers/tokenizers.hpp"
 #include "fit/nn/training/checkpoint.hpp"
 #include "fit/nn/weights/gguf.hpp"
+#include "hub/family.hpp"
 
 namespace fit::test {
 
@@ -129,6 +132,48 @@ void gpt2(const std::string& path) {
   require(v.decode(v.encode(text)) == text, "the text does not come back");
 }
 
+void tokenizer(const std::string& path) {
+  const text::Tokenizer t = text::Tokenizer::load(path);
+  const std::string text = "the Cat  sat on\n12 m\xC3\xA4ts <unk>";
+  std::vector<std::int64_t> ids;
+  try {
+    const text::Encoding all = t.encoding(text);
+    ids = all.ids;
+    for (const auto& [begin, end] : all.offsets)
+      require(begin >= 0 && begin <= end && end <= static_cast<std::int64_t>(text.size()),
+              "an offset is not in the text");
+    t.decode(ids);
+  } catch (const FileError&) {
+    throw;
+  } catch (const Error&) {  // a word that a vocabulary without an unknown token lacks
+    return;
+  }
+  const text::Tokenizer back = written_and_read([&](const std::string& file) { t.save(file); }, text::Tokenizer::load);
+  require(back.encoding(text).ids == ids, "it comes back as something else");
+}
+
+// config.json of a model: the options are checked, but the model is not made.
+void config(const std::string& path) {
+  const io::Config c("load_pretrained", path);
+  const std::string type = c.text("model_type");
+  c.ignore(nn::hub::harmless_keys());
+  for (const nn::hub::GPTFamily& family : nn::hub::gpt_families())
+    if (type == family.model_type) nn::hub::listed(nn::hub::options_of(family, c));
+  for (const nn::hub::BERTFamily& family : nn::hub::bert_families())
+    if (type == family.model_type) nn::hub::listed(nn::hub::options_of(family, c));
+  c.check_all_read();
+}
+
+void chat(const std::string& path) {
+  try {
+    text::ChatTemplate(data::read_text(path)).apply({{"user", "Hello"}, {"assistant", "W\xC3\xB6rld"}});
+  } catch (const FileError&) {
+    throw;
+  } catch (const Error& e) {
+    throw FileError(e.what());
+  }
+}
+
 // ---- repairs ------------------------------------------------------------------------------------------------------
 
 void put_number(std::string& bytes, std::size_t at, std::uint64_t value, std::size_t size) {
@@ -198,6 +243,9 @@ const std::vector<FuzzTarget>& fuzz_targets() {
       {"byte_pairs", byte_pairs, repair_nothing},
       {"word_pieces", word_pieces, repair_nothing},
       {"gpt2", gpt2, repair_nothing},
+      {"tokenizer", tokenizer, repair_nothing},
+      {"config", config, repair_nothing},
+      {"chat", chat, repair_nothing},
   };
   return all;
 }

@@ -46,6 +46,9 @@ const std::set<std::string> others = {
     "model_page.hpp",               // model_page_test: what it takes and refuses
     "nn/training/tensorboard.hpp",  // tensorboard_test
     "nn/weights/gguf.hpp",          // gguf_test
+    "nn/hub/hub.hpp",               // hub_test
+    "nn/chat/chat_template.hpp",    // chat_template_test
+    "nn/tokenizer/tokenizer.hpp",   // tokenizer_files_test
     "nn/optim/optimizer.hpp",       // optim.hpp has all of them: fused_step_test, optim_test
     "nn/optim/formula.hpp",
     "nn/optim/adam.hpp",

@@ -1,5 +1,5 @@
-// onnx_files DIR: writes models as ONNX, with inputs and outputs beside them: NAME.npz has inputs x0, x1 … and the
-// result y, NAME.other.npz the same with other sizes of the free axes. Checks what save_onnx() refuses.
+// onnx_files DIR: writes models as ONNX, with inputs and outputs beside them: NAME.npz is the sample of save_onnx(),
+// NAME.other.npz the same with other sizes of the free axes. Checks what save_onnx() refuses.
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -25,21 +25,22 @@ using Call = std::function<Tensor(const Inputs&)>;
 
 void save_values(const std::string& path, const Inputs& inputs, const Call& call) {
   StateDict all;
-  for (std::size_t i = 0; i < inputs.size(); ++i) all.emplace_back("x" + std::to_string(i), inputs[i]);
-  all.emplace_back("y", call(inputs).detach());
+  for (std::size_t i = 0; i < inputs.size(); ++i) all.emplace_back("input_" + std::to_string(i), inputs[i]);
+  all.emplace_back("output", call(inputs).detach());
   save_npz(path, all);
 }
 
 // Writes a model. `free`: how many axes are free, which the second set of inputs uses.
 void write(const std::string& name, const nn::Layer& model, const Inputs& inputs, const Call& call, std::size_t free,
            const Inputs& other = {}) {
-  const nn::ONNXInfo info = nn::save_onnx(folder + "/" + name + ".onnx", model, inputs, call);
+  const std::string path = folder + "/" + name;
+  const nn::ONNXInfo info =
+      nn::save_onnx(path + ".onnx", model, inputs, call, nn::SaveONNXOptions().sample(path + ".npz"));
   std::string fixed;
   for (const std::string& why : info.fixed_axes) fixed += "\n  " + why;
   require(info.free_axes.size() == free,
           name + ": " + std::to_string(info.free_axes.size()) + " free axes, not " + std::to_string(free) + fixed);
-  save_values(folder + "/" + name + ".npz", inputs, call);
-  if (!other.empty()) save_values(folder + "/" + name + ".other.npz", other, call);
+  if (!other.empty()) save_values(path + ".other.npz", other, call);
 }
 
 const nn::Dropout& nothing() {  // the model of a run that is operations alone
@@ -136,6 +137,18 @@ void layer(const std::string& name, Model model, const Tensor& x, std::size_t fr
   write("layer_" + name, model, {x}, [&](const Inputs& in) { return model(in[0]); }, free, {other});
 }
 
+struct VisionTransformer final : nn::UnaryLayer {  // images [B, 8, 8] -> [B, 3]
+  Tensor forward(const Tensor& x) const override {
+    const Tensor parts = permute(reshape(x, {-1, 4, 2, 4, 2}), {0, 1, 3, 2, 4});  // 16 patches of 2 x 2
+    return out(mean(encoder(patch(reshape(parts, {-1, 16, 4})) + place.weight), 1));
+  }
+  FIT_FIELDS_ONLY(patch, place, encoder, out)
+  nn::Linear patch{4, 8};
+  nn::Embedding place{16, 8};
+  nn::TransformerEncoder encoder{nn::TransformerLayerOptions().d_model(8).num_heads(2).hidden(16), 2};
+  nn::Linear out{8, 3};
+};
+
 void layers() {
   manual_seed(6);
   const Tensor x = randn({2, 5, 8}), other = randn({3, 7, 8});
@@ -147,6 +160,7 @@ void layers() {
   layer("causal", nn::CausalSelfAttention(8, 2), x, 2, other);
   layer("encoder", nn::TransformerEncoder(nn::TransformerLayerOptions().d_model(8).num_heads(2).hidden(16), 2), x, 2,
         other);
+  layer("vision", VisionTransformer(), randn({2, 8, 8}), 1, randn({5, 8, 8}));
   layer("embedding", nn::Embedding(11, 8), randint(0, 11, {2, 5}), 2, randint(0, 11, {4, 3}));
 }
 
@@ -243,12 +257,12 @@ int main(int, char** argv) {
   manual_seed(8);
   Own own;
   own.eval();
-  const nn::ONNXInfo info = nn::save_onnx(folder + "/own.onnx", own, {randn({2, 4}), randn({2, 3})},
-                                          nn::SaveONNXOptions().input_names({"left", "right"}).output_name("score"));
+  const nn::ONNXInfo info = nn::save_onnx(
+      folder + "/own.onnx", own, {randn({2, 4}), randn({2, 3})},
+      nn::SaveONNXOptions().input_names({"left", "right"}).output_name("score").sample(folder + "/own.npz"));
   require(info.inputs == std::vector<std::string>{"left: float32 [batch, 4]", "right: float32 [batch, 3]"},
           info.inputs[0]);
   require(info.outputs == std::vector<std::string>{"score: float32 [batch, 1]"}, info.outputs[0]);
-  save_values(folder + "/own.npz", {randn({5, 4}), randn({5, 3})}, [&](const Inputs& in) { return own(in[0], in[1]); });
   refusals();
   return failures > 0;
 }

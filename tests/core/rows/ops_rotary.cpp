@@ -53,6 +53,21 @@ static std::vector<OpRow> rotary_ops() {
                [table] {
                  rotary(zeros({2, 4}, int64), table);
                }),
+      OpRow("rotary", "the first features of each head",
+            [](const auto& in) {
+              return rotary(in[0], angles(40, 4), RotaryOptions().features(12).head_size(6).offset(1));
+            })
+          .on({{2, 3, 14}})
+          .on({{3, 12}})
+          .large({{70, 33, 14}})
+          .bad("head_size is 2, table [3, 2, 2]: a head has at least 4 features",
+               [table] {
+                 rotary(zeros({2, 4}), table, RotaryOptions().head_size(2));
+               })
+          .bad("what is rotated must be whole heads of 6 features",
+               [table] {
+                 rotary(zeros({2, 8}), table, RotaryOptions().head_size(6));
+               }),
       OpRow("rotary", "positions by ids",
             [](const auto& in) {
               const std::int64_t T = in[0].size(-2);

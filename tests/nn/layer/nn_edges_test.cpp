@@ -210,6 +210,7 @@ TEST_CASE("every activation has a name and its formula", "[edges]") {
                                          {Activation::gelu_tanh, "gelu_tanh"},
                                          {Activation::swiglu, "swiglu"},
                                          {Activation::geglu, "geglu"},
+                                         {Activation::geglu_tanh, "geglu_tanh"},
                                          {Activation::squared_relu, "squared_relu"}}) {
     INFO(name);
     CHECK(nn::name_of(activation) == std::string(name));
@@ -220,6 +221,7 @@ TEST_CASE("every activation has a name and its formula", "[edges]") {
                         : activation == Activation::gelu_tanh ? gelu(h, Gelu::tanh)
                         : activation == Activation::swiglu    ? silu((*f.gate)(x)) * h
                         : activation == Activation::geglu     ? gelu((*f.gate)(x)) * h
+                        : f.gate                              ? gelu((*f.gate)(x), Gelu::tanh) * h
                                                               : square(relu(h));
     CHECK(same_bits(f(x).detach(), f.proj(post).detach()));
   }

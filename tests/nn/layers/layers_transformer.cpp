@@ -81,12 +81,17 @@ std::vector<LayerRow> transformer_rows() {
   gemma.norm_place(nn::NormPlace::both).activation(nn::Activation::geglu).num_kv_heads(1).qkv_bias(false);
   gemma.attention_logit_cap(2);
   wide.head_size(3).norm_place(nn::NormPlace::after).norm(nn::Norm::rms);
+  nn::GPTOptions neox = small_gpt(), local = small_gpt();
+  neox.positions(nn::Positions::rotary).rotary_features(2).head_size(4).parallel(true).attention_scale(0.3);
+  local.positions(nn::Positions::rotary).windows({2, 0}).local_rotary(nn::RotaryTableOptions().base(10));
+  local.qk_norm(true).qk_norm_across_heads(true).embedding_scale(3).activation(nn::Activation::geglu_tanh);
   return {
       feed_forward(nn::Activation::relu),
       feed_forward(nn::Activation::gelu),
       feed_forward(nn::Activation::gelu_tanh),
       feed_forward(nn::Activation::swiglu),
       feed_forward(nn::Activation::geglu),
+      feed_forward(nn::Activation::geglu_tanh),
       feed_forward(nn::Activation::squared_relu),
       layer_row([] { return nn::GPTAttention(small_gpt()); }).on({{2, 3, 8}}),
       layer_row([grouped] { return nn::GPTBlock(grouped); }).on({{2, 3, 8}}),
@@ -96,6 +101,8 @@ std::vector<LayerRow> transformer_rows() {
       layer_row([today] { return nn::GPT(today); }).with(ids),
       layer_row([gemma] { return nn::GPT(gemma); }).with(ids),
       layer_row([wide] { return nn::GPT(wide); }).with(ids),
+      layer_row([neox] { return nn::GPT(neox); }).with(ids),
+      layer_row([local] { return nn::GPT(local); }).with(ids),
   };
 }
 const RegisterLayers transformer(transformer_rows);

@@ -1,6 +1,7 @@
 #include "fit/nn/weights/gguf.hpp"
 
 #include <cstring>
+#include <filesystem>
 
 #include "fit/base/memory.hpp"
 #include "fit/nn/layers/quantize.hpp"
@@ -10,6 +11,7 @@
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/tensors.hpp"
+#include "weights/maps.hpp"
 
 // Models in llama.cpp's files. check.gguf_files lets the gguf package read them.
 namespace fit::test::gguf_test {
@@ -17,21 +19,11 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-nn::GPTOptions gpt2() {
-  return nn::GPTOptions().vocab_size(260).context_length(8).num_layers(2).num_heads(2).d_model(32);
+nn::GPTOptions small(const char* family) {
+  return nn::family_options(family).vocab_size(260).context_length(8).num_layers(2).num_heads(2).d_model(32);
 }
-nn::GPTOptions llama() {
-  return gpt2()
-      .num_heads(4)
-      .num_kv_heads(2)
-      .hidden(64)
-      .bias(false)
-      .tie_weights(false)
-      .positions(nn::Positions::rotary)
-      .norm(nn::Norm::rms)
-      .norm_eps(1e-6)
-      .activation(nn::Activation::swiglu);
-}
+nn::GPTOptions gpt2() { return small("gpt2"); }
+nn::GPTOptions llama() { return small("llama").num_heads(4).num_kv_heads(2).hidden(64).norm_eps(1e-6); }
 
 // All architectures.
 std::vector<std::pair<std::string, nn::GPTOptions>> architectures() {
@@ -235,6 +227,24 @@ TEST_CASE("gguf: a damaged or hostile file is an Error that names the key or ten
   twice.replace(twice.find("blk.0.attn_k.weight"), 19, "blk.0.attn_q.weight");
   CHECK_THAT(error_of(put(d.file("bad.gguf"), twice)), Contains("tensor 'blk.0.attn_q.weight' is there twice"));
   CHECK_THAT(error_of(d.file("none")), Contains("there is no such file"));
+}
+
+TEST_CASE("gguf: a number that its key can't hold is an error", "[gguf]") {
+  const Directory d;
+  const auto refuses = [&](const io::GGUFValue& value, const std::string& why) {
+    CHECK_THROWS_WITH(io::write_gguf("save", d.file("model.gguf"), {{"a.key", value}}, {}),
+                      Contains("[save] key 'a.key' has the value " + why));
+    CHECK(std::filesystem::is_empty(d.path));
+  };
+  refuses(std::int64_t{1} << 32, "4294967296: the file holds 0 … 4294967295");
+  refuses(std::int64_t{-1}, "-1: the file holds 0 … ");
+  refuses(std::vector<std::int64_t>{1, std::int64_t{1} << 31}, "2147483648: ");
+  refuses(1e39, "1e+39: ");
+  refuses(std::vector<double>{-1e300}, "-1e+300: ");
+  nn::GPT model(gpt2());
+  nn::GGUFTokenizer tokens;
+  tokens.model = "gpt2", tokens.tokens.assign(260, "a"), tokens.types.assign(260, std::int64_t{1} << 40);
+  CHECK_THROWS_WITH(nn::save_gguf(d.file("model.gguf"), model, tokens), Contains("key 'tokenizer.ggml.token_type'"));
 }
 
 }  // namespace fit::test::gguf_test

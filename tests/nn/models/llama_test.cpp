@@ -9,6 +9,7 @@
 #include "fit/tensor/lookup.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
+#include "weights/maps.hpp"
 
 namespace fit::test::llama_test {
 namespace {
@@ -26,7 +27,7 @@ StateDict under(const std::string& before) {
 }
 
 nn::GPTOptions llama() {
-  return nn::GPTOptions()
+  return nn::family_options("llama")
       .vocab_size(13)
       .context_length(16)
       .num_layers(2)
@@ -34,12 +35,7 @@ nn::GPTOptions llama() {
       .num_kv_heads(2)
       .d_model(16)
       .hidden(24)
-      .bias(false)
-      .tie_weights(false)
-      .positions(nn::Positions::rotary)
-      .norm(nn::Norm::rms)
-      .norm_eps(1e-6)
-      .activation(nn::Activation::swiglu);
+      .norm_eps(1e-6);
 }
 
 void check_model(const std::string& name, const nn::GPTOptions& o) {

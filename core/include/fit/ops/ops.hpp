@@ -315,6 +315,8 @@ struct RotaryOptions {
   FIT_OPTION(RotaryLayout, layout) = RotaryLayout::half_split;  ///< Which features are rotated together.
   /// How many of the W features are rotated (a multiple of the head size); the others are copied. -1: all.
   FIT_OPTION(std::int64_t, features) = -1;
+  /// The features of a head, at least the table's D; 0: D. The features of a head after the first D are copied.
+  FIT_OPTION(std::int64_t, head_size) = 0;
   FIT_OPTION(std::int64_t, offset) = 0;  ///< The position of the first row.
   /// The position of each row instead, int64: [T], or [..., T] as x has it. For packed sequences and trees of tokens.
   FIT_OPTION(Tensor, positions);

@@ -30,6 +30,9 @@ struct ONNXAxis {
 struct SaveONNXOptions {
   FIT_OPTION(std::vector<std::string>, input_names);  ///< By default "input_0", "input_1", …
   FIT_OPTION(std::string, output_name) = "output";    ///< The name of the result.
+  /// The path of an .npz: the example inputs and the model's result are written there under their names, so that a
+  /// reader of the file can check its own result. None if empty.
+  FIT_OPTION(std::string, sample);
 };
 
 /// The result of save_onnx().

@@ -17,6 +17,7 @@ enum class Activation {
   gelu_tanh,     ///< the form of GPT-2
   swiglu,        ///< silu(gate(x)) * fc(x), with a third projection (Shazeer 2020)
   geglu,         ///< gelu(gate(x)) * fc(x), likewise
+  geglu_tanh,    ///< gelu_tanh(gate(x)) * fc(x), as in Gemma
   squared_relu,  ///< relu(fc(x))^2 (So et al. 2021)
 };
 const char* name_of(Activation a);  ///< "relu", "gelu", …
@@ -42,7 +43,7 @@ class FeedForward final : public UnaryLayer {
   std::string describe() const override;
 
   Linear fc;                   // [hidden, d_model]
-  std::optional<Linear> gate;  // [hidden, d_model] for swiglu and geglu, else none
+  std::optional<Linear> gate;  // [hidden, d_model] for swiglu, geglu and geglu_tanh, else none
   Linear proj;                 // [d_model, hidden]
   Dropout inner_dropout, dropout;
 };

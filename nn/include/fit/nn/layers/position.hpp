@@ -26,7 +26,8 @@ enum class RotaryScaling {
 struct RotaryTableOptions {
   FIT_OPTION(double, base) = 10000;  ///< The base of the angles.
   /// How many of the D features rotate, an even number R; 0: all. The first R/2 pairs of the layout rotate. half_split
-  /// pairs i and i + D/2. GPT-NeoX, Phi and StableLM pair i and i + R/2: their weights do not fit as they are.
+  /// pairs i and i + D/2. GPT-NeoX, Phi and StableLM pair i and i + R/2: see GPTOptions::rotary_features and
+  /// RotaryOptions::head_size.
   FIT_OPTION(std::int64_t, features) = 0;
   FIT_OPTION(RotaryScaling, scaling) = RotaryScaling::none;  ///< How angles change for more positions.
   FIT_OPTION(double, factor) = 1;                            ///< For scaling: how many times as many positions.

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "fit/base/option.hpp"
@@ -16,7 +17,7 @@ struct BERTOptions : TransformerLayerOptions {
   FIT_OPTION(std::int64_t, vocab_size) = 0;    ///< The number of tokens.
   FIT_OPTION(std::int64_t, max_length) = 512;  ///< The max length of a text.
   FIT_OPTION(std::int64_t, num_layers) = 0;    ///< The number of encoder layers.
-  FIT_OPTION(std::int64_t, num_segments) = 2;  ///< The number of segments, first and second text.
+  FIT_OPTION(std::int64_t, num_segments) = 2;  ///< The number of segments, first and second text; 0: none.
   FIT_INHERITED_OPTIONS(TransformerLayerOptions, d_model, num_heads, hidden, dropout, activation, norm_first, bias,
                         num_kv_heads, eps, final_norm)
 };
@@ -41,7 +42,8 @@ class BERT final : public Layer {
   FIT_FIELDS_DECLARED
   std::string describe() const override;
 
-  Embedding word, position, segment;  // [vocab_size, d_model], [max_length, d_model], [num_segments, d_model]
+  Embedding word, position;          // [vocab_size, d_model], [max_length, d_model]
+  std::optional<Embedding> segment;  // [num_segments, d_model], or none
   LayerNorm norm;
   Dropout dropout;
   TransformerEncoder encoder;

@@ -61,6 +61,11 @@ struct GPTOptions {
   FIT_OPTION(Activation, activation) = Activation::gelu_tanh;  ///< The activation of the MLP.
   FIT_OPTION(RotaryLayout, rotary_layout) = RotaryLayout::half_split;  ///< For Positions::rotary.
   FIT_OPTION(RotaryTableOptions, rotary);                              ///< For Positions::rotary: base, scaling …
+  /// The same for the layers that have a window, as in Gemma 3; `rotary` if not given.
+  FIT_OPTION(std::optional<RotaryTableOptions>, local_rotary);
+  /// How many first features R of a head rotate, as a head of R features: half_split pairs i and i + R/2 (GPT-NeoX); 0:
+  /// all. `rotary.features` pairs i and i + D/2 instead.
+  FIT_OPTION(std::int64_t, rotary_features) = 0;
   FIT_OPTION(std::int64_t, window) = 0;  ///< How many last positions a query attends to, with its own; 0: all.
   /// A window for each layer, instead of `window`: layer i has windows[i % size]. {128, 128, 0} is a usual pattern.
   FIT_OPTION(std::vector<std::int64_t>, windows);
@@ -69,8 +74,13 @@ struct GPTOptions {
   FIT_OPTION(Norm, norm) = Norm::layer;                   ///< The kind of all norms.
   FIT_OPTION(double, norm_eps) = 0;                       ///< Of all norms; 0: LayerNorm's 1e-5, or RMSNorm's 1e-6.
   FIT_OPTION(NormPlace, norm_place) = NormPlace::before;  ///< Where the norms of a block are.
-  FIT_OPTION(bool, qk_norm) = false;            ///< RMSNorm of each query and key, before they are rotated (Qwen 3).
-  FIT_OPTION(bool, head_gates) = false;         ///< Multiplies head h by sigmoid(gate(x)[h]) (Qiu et al. 2025).
+  FIT_OPTION(bool, qk_norm) = false;  ///< RMSNorm of each query and key, before they are rotated (Qwen 3).
+  /// With qk_norm: one norm over the features of all heads of queries, and one of keys (OLMo 2).
+  FIT_OPTION(bool, qk_norm_across_heads) = false;
+  FIT_OPTION(bool, parallel) = false;       ///< x + attn(ln_1(x)) + mlp(ln_2(x)): both branches read x (GPT-NeoX).
+  FIT_OPTION(double, embedding_scale) = 1;  ///< Multiplies the tokens' vectors; sqrt(d_model) in Gemma.
+  FIT_OPTION(std::optional<double>, attention_scale);  ///< Multiplies the scores; 1 / sqrt(head_size) if not given.
+  FIT_OPTION(bool, head_gates) = false;                ///< Multiplies head h by sigmoid(gate(x)[h]) (Qiu et al. 2025).
   FIT_OPTION(bool, value_embeddings) = false;   ///< Adds an embedding of each token to its values (Zhou et al. 2024).
   FIT_OPTION(double, logit_cap) = 0;            ///< The logits become cap tanh(logits / cap) (Gemma 2); 0: no cap.
   FIT_OPTION(double, attention_logit_cap) = 0;  ///< The same for the scores of attention (attn_logit_softcapping).
@@ -82,7 +92,7 @@ struct GPTOptions {
 /// options need no num_layers.
 class GPTAttention final : public SequenceLayer {
   GPTOptions options_;
-  Tensor rotary_;  // rotary_table(), or undefined
+  Tensor rotary_;  // rotary_table() for the features that rotate, or undefined
 
  public:
   /// `rotary` is the table for Positions::rotary. The constructor makes it if it is not given.
@@ -110,8 +120,11 @@ class GPTAttention final : public SequenceLayer {
   Heads with_embeddings(const Heads& v, const AttentionContext& context) const;
 };
 
-/// A block: y = x + post_ln_1(attn(ln_1(x))), then y + post_ln_2(mlp(ln_2(y))). A norm that is null is left out.
+/// A block: y = x + post_ln_1(attn(ln_1(x))), then y + post_ln_2(mlp(ln_2(y))). A norm that is null is left out. With
+/// the option `parallel`, the second branch reads x instead of y.
 class GPTBlock final : public SequenceLayer {
+  bool parallel_ = false;
+
  public:
   /// The block of GPT(options), which need no num_layers.
   explicit GPTBlock(const GPTOptions& options, const Tensor& rotary = {});

@@ -25,7 +25,7 @@ class Vocabulary {
   virtual const std::string& token(std::int64_t id) const = 0;
   /// The text of int64 ids of any shape, in order, or of a result of nn::generate().
   std::string decode(const Tensor& ids) const;
-  std::string decode(const std::vector<std::int64_t>& ids) const;
+  virtual std::string decode(const std::vector<std::int64_t>& ids) const;
 };
 
 /// One token for each character (UTF-8 code point) of a text, in the order of code points.

@@ -21,11 +21,14 @@ class GPT;
 /// One step of a NameMap. In names, `*` matches one or more characters, also dots. The text of the n-th `*` replaces
 /// the n-th `*` of the other side, so both sides have the same number.
 struct NameRule {
-  enum class Kind { rename, transpose, split, join, drop, strip, refuse };
+  enum class Kind { rename, transpose, split, join, drop, strip, refuse, shift, regroup, skip_rows };
   Kind kind;
   std::vector<std::string> theirs, ours;
-  std::vector<std::int64_t> sizes;  ///< of the parts of a split or join along the first axis; equal parts if empty
-  std::string why;                  ///< the reason of a refuse()
+  /// Of the parts of a split or join along the first axis; equal parts if empty. The groups of regroup(). The number of
+  /// skip_rows().
+  std::vector<std::int64_t> sizes;
+  std::string why;  ///< the reason of a refuse()
+  double by = 0;    ///< the number of a shift()
 };
 
 /// Steps from their names to ours, in order. Each step changes the matching names of the previous step's result, and
@@ -42,6 +45,13 @@ NameRule split(const std::string& theirs, const std::vector<std::string>& ours,
 /// Concatenates several of their tensors to one of ours.
 NameRule join(const std::vector<std::string>& theirs, const std::string& ours,
               const std::vector<std::int64_t>& sizes = {});
+/// Renames and adds a number: Gemma's norms multiply by 1 + weight, ours by weight.
+NameRule shift(const std::string& theirs, const std::string& ours, double by);
+/// Renames and swaps groups of rows: [groups, parts, D] rows of theirs are [parts, groups, D] of ours. GPT-NeoX has the
+/// query, key and value of one head side by side: regroup(theirs, ours, num_heads, 3).
+NameRule regroup(const std::string& theirs, const std::string& ours, std::int64_t groups, std::int64_t parts);
+/// Renames and removes the first rows: RoBERTa's positions begin at 2. to_theirs() adds them as zeros.
+NameRule skip_rows(const std::string& theirs, const std::string& ours, std::int64_t rows);
 /// Ignores tensors that we don't need. to_theirs() does not restore them.
 NameRule drop(const std::string& theirs);
 /// Removes a prefix of their names, such as "bert.", if it is there. to_theirs() adds it to all names.

@@ -1,0 +1,443 @@
+#include <algorithm>
+
+#include "chat/jinja.hpp"
+
+namespace fit::jinja {
+namespace {
+
+using E = Expression::Kind;
+using S = Statement::Kind;
+constexpr int deepest = 100;
+
+class TemplateParser {
+ public:
+  explicit TemplateParser(const std::string& source) : tokens_(tokens_of(source)) {}
+
+  Block program() {
+    Block all = block({});
+    if (now().kind != Token::Kind::end) wrong("an end without a begin");
+    return all;
+  }
+
+ private:
+  const Token& now() const { return tokens_[at_]; }
+  [[noreturn]] void wrong(const std::string& what) const {
+    fail("line ", now().line, ": ", what, now().text.empty() ? "" : ", at '" + now().text + "'");
+  }
+  bool is(Token::Kind kind, const char* text) const { return now().kind == kind && now().text == text; }
+  bool take(const char* sign) {
+    if (!is(Token::Kind::sign, sign)) return false;
+    ++at_;
+    return true;
+  }
+  bool take_word(const char* word) {
+    if (!is(Token::Kind::name, word)) return false;
+    ++at_;
+    return true;
+  }
+  void expect(const char* sign) {
+    if (!take(sign)) wrong(std::string("expected '") + sign + "'");
+  }
+  void expect_word(const char* word) {
+    if (!take_word(word)) wrong(std::string("expected '") + word + "'");
+  }
+  void expect(Token::Kind kind) {
+    if (now().kind != kind) wrong("expected the end of the statement");
+    ++at_;
+  }
+  std::string name() {
+    if (now().kind != Token::Kind::name) wrong("expected a name");
+    return tokens_[at_++].text;
+  }
+
+  static Statement begun(S kind, int line) {
+    Statement s;
+    s.kind = kind;
+    s.line = line;
+    return s;
+  }
+
+  // ---- statements ---------------------------------------------------------------------------------------------------
+
+  // Until a statement that begins with one of these words, which is not taken.
+  Block block(const std::vector<std::string>& ends) {
+    if (++depth_ > deepest) wrong("too many blocks in blocks");
+    Block all;
+    for (;;) {
+      const Token& token = now();
+      if (token.kind == Token::Kind::text) {
+        Statement s = begun(S::text, token.line);
+        s.text = token.text;
+        all.push_back(std::move(s));
+        ++at_;
+      } else if (token.kind == Token::Kind::begin_expression) {
+        Statement s = begun(S::print, token.line);
+        ++at_;
+        s.expression = expression();
+        expect(Token::Kind::end_expression);
+        all.push_back(std::move(s));
+      } else if (token.kind == Token::Kind::begin_statement) {
+        const std::string& word = tokens_[at_ + 1].text;
+        if (std::find(ends.begin(), ends.end(), word) != ends.end()) break;
+        ++at_;
+        all.push_back(statement());
+      } else {
+        if (!ends.empty()) wrong("'" + ends.back() + "' is missing");
+        break;
+      }
+    }
+    --depth_;
+    return all;
+  }
+
+  void end_of(const char* word) {
+    expect(Token::Kind::begin_statement);
+    expect_word(word);
+    expect(Token::Kind::end_statement);
+  }
+
+  Statement statement() {
+    const int line = now().line;
+    const std::string word = name();
+    Statement s = begun(S::group, line);
+    if (word == "if") return branch(line);
+    if (word == "for") return loop(line);
+    if (word == "set") return set(line);
+    if (word == "macro") return macro(line);
+    if (word == "break" || word == "continue") {
+      s.kind = word == "break" ? S::break_loop : S::continue_loop;
+      expect(Token::Kind::end_statement);
+      return s;
+    }
+    if (word == "generation") {  // marks what the model says: the same text
+      expect(Token::Kind::end_statement);
+      s.body = block({"endgeneration"});
+      end_of("endgeneration");
+      return s;
+    }
+    wrong("the statement '" + word + "' is not known here");
+  }
+
+  Statement branch(int line) {
+    Statement s = begun(S::branch, line);
+    s.condition = expression();
+    expect(Token::Kind::end_statement);
+    s.body = block({"elif", "else", "endif"});
+    expect(Token::Kind::begin_statement);
+    if (take_word("elif")) {
+      if (++depth_ > deepest) wrong("too many blocks in blocks");
+      s.otherwise.push_back(branch(line));
+      --depth_;
+      return s;
+    }
+    if (take_word("else")) {
+      expect(Token::Kind::end_statement);
+      s.otherwise = block({"endif"});
+      expect(Token::Kind::begin_statement);
+    }
+    expect_word("endif");
+    expect(Token::Kind::end_statement);
+    return s;
+  }
+
+  Statement loop(int line) {
+    Statement s = begun(S::loop, line);
+    do s.names.push_back(name());
+    while (take(","));
+    expect_word("in");
+    s.expression = alternative();
+    if (take_word("if")) s.condition = expression();
+    expect(Token::Kind::end_statement);
+    s.body = block({"else", "endfor"});
+    expect(Token::Kind::begin_statement);
+    if (take_word("else")) {
+      expect(Token::Kind::end_statement);
+      s.otherwise = block({"endfor"});
+      expect(Token::Kind::begin_statement);
+    }
+    expect_word("endfor");
+    expect(Token::Kind::end_statement);
+    return s;
+  }
+
+  Statement set(int line) {
+    Statement s = begun(S::set, line);
+    do s.names.push_back(name());
+    while (take(","));
+    if (take(".")) s.text = name();
+    if (take("=")) {
+      s.expression = tuple();
+      expect(Token::Kind::end_statement);
+      return s;
+    }
+    s.kind = S::set_block;
+    expect(Token::Kind::end_statement);
+    s.body = block({"endset"});
+    end_of("endset");
+    return s;
+  }
+
+  Statement macro(int line) {
+    Statement s = begun(S::macro, line);
+    s.text = name();
+    expect("(");
+    while (!take(")")) {
+      s.names.push_back(name());
+      s.defaults.push_back(take("=") ? expression() : nullptr);
+      if (!is(Token::Kind::sign, ")")) expect(",");
+    }
+    expect(Token::Kind::end_statement);
+    s.body = block({"endmacro"});
+    end_of("endmacro");
+    return s;
+  }
+
+  // ---- expressions --------------------------------------------------------------------------------------------------
+
+  ExpressionPtr made(E kind, const std::string& text = {}) const {
+    auto e = std::make_unique<Expression>();
+    e->kind = kind;
+    e->line = now().line;
+    e->text = text;
+    return e;
+  }
+  template <class... Children>
+  ExpressionPtr made(E kind, const std::string& text, ExpressionPtr first, Children... rest) const {
+    auto e = made(kind, text);
+    e->children.push_back(std::move(first));
+    (e->children.push_back(std::move(rest)), ...);
+    return e;
+  }
+
+  // a, b
+  ExpressionPtr tuple() {
+    ExpressionPtr first = expression();
+    if (!is(Token::Kind::sign, ",")) return first;
+    auto list = made(E::list, "", std::move(first));
+    while (take(",")) list->children.push_back(expression());
+    return list;
+  }
+
+  ExpressionPtr expression() {
+    if (++depth_ > deepest) wrong("an expression that nests too deeply");
+    ExpressionPtr value = alternative();
+    if (take_word("if")) {
+      ExpressionPtr condition = alternative();
+      ExpressionPtr otherwise = take_word("else") ? expression() : nullptr;
+      value = made(E::conditional, "", std::move(value), std::move(condition), std::move(otherwise));
+    }
+    --depth_;
+    return value;
+  }
+
+  ExpressionPtr alternative() {
+    ExpressionPtr a = conjunction();
+    while (take_word("or")) a = made(E::binary, "or", std::move(a), conjunction());
+    return a;
+  }
+  ExpressionPtr conjunction() {
+    ExpressionPtr a = negation();
+    while (take_word("and")) a = made(E::binary, "and", std::move(a), negation());
+    return a;
+  }
+  ExpressionPtr negation() {
+    int times = 0;
+    while (take_word("not")) ++times;
+    ExpressionPtr a = comparison();
+    for (; times > 0; --times) a = made(E::unary, "not", std::move(a));
+    return a;
+  }
+  ExpressionPtr comparison() {
+    ExpressionPtr a = sum();
+    for (;;) {
+      const char* found = nullptr;
+      for (const char* sign : {"==", "!=", "<=", ">=", "<", ">"})
+        if (!found && take(sign)) found = sign;
+      if (found) {
+        a = made(E::binary, found, std::move(a), sum());
+      } else if (take_word("in")) {
+        a = made(E::binary, "in", std::move(a), sum());
+      } else if (is(Token::Kind::name, "not") && tokens_[at_ + 1].text == "in") {
+        at_ += 2;
+        a = made(E::unary, "not", made(E::binary, "in", std::move(a), sum()));
+      } else {
+        return a;
+      }
+    }
+  }
+  ExpressionPtr sum() {
+    ExpressionPtr a = product();
+    for (;;) {
+      if (take("+"))
+        a = made(E::binary, "+", std::move(a), product());
+      else if (take("-"))
+        a = made(E::binary, "-", std::move(a), product());
+      else if (take("~"))
+        a = made(E::binary, "~", std::move(a), product());
+      else
+        return a;
+    }
+  }
+  ExpressionPtr product() {
+    ExpressionPtr a = sign();
+    for (;;) {
+      const char* found = nullptr;
+      for (const char* one : {"*", "//", "/", "%"})
+        if (!found && take(one)) found = one;
+      if (!found) return a;
+      a = made(E::binary, found, std::move(a), sign());
+    }
+  }
+  ExpressionPtr sign() {
+    if (take("-")) {
+      if (++depth_ > deepest) wrong("an expression that nests too deeply");
+      ExpressionPtr a = made(E::unary, "-", sign());
+      --depth_;
+      return a;
+    }
+    return tests(postfix(primary()));
+  }
+
+  // What follows a value: .name, [item], (arguments), | filter
+  ExpressionPtr postfix(ExpressionPtr a) {
+    for (;;) {
+      if (take(".")) {
+        if (now().kind == Token::Kind::number) wrong("a number behind a dot");
+        a = made(E::attribute, name(), std::move(a));
+      } else if (take("[")) {
+        a = item(std::move(a));
+      } else if (take("(")) {
+        auto call = made(E::call, "", std::move(a));
+        arguments(*call);
+        a = std::move(call);
+      } else if (take("|")) {
+        auto filter = made(E::filter, name(), std::move(a));
+        if (take("(")) arguments(*filter);
+        a = std::move(filter);
+      } else {
+        return a;
+      }
+    }
+  }
+
+  ExpressionPtr tests(ExpressionPtr a) {
+    while (take_word("is")) {
+      const bool negated = take_word("not");
+      auto test = made(E::test, name(), std::move(a));
+      if (take("("))
+        arguments(*test);
+      else if (test->text == "equalto" || test->text == "eq" || test->text == "sameas" || test->text == "in")
+        test->children.push_back(postfix(primary()));
+      a = negated ? made(E::unary, "not", std::move(test)) : std::move(test);
+    }
+    return a;
+  }
+
+  ExpressionPtr item(ExpressionPtr a) {
+    ExpressionPtr parts[3];
+    int n = 0;
+    bool slices = false;
+    for (;;) {
+      if (take("]")) break;
+      if (take(":")) {
+        slices = true;
+        if (++n > 2) wrong("a slice with too many parts");
+        continue;
+      }
+      if (parts[n]) wrong("expected ']'");
+      parts[n] = expression();
+    }
+    if (!slices && !parts[0]) wrong("expected an index");
+    if (!slices) return made(E::item, "", std::move(a), std::move(parts[0]));
+    return made(E::slice, "", std::move(a), std::move(parts[0]), std::move(parts[1]), std::move(parts[2]));
+  }
+
+  void arguments(Expression& call) {
+    while (!take(")")) {
+      if (now().kind == Token::Kind::name && tokens_[at_ + 1].kind == Token::Kind::sign &&
+          tokens_[at_ + 1].text == "=") {
+        std::string key = name();
+        ++at_;
+        call.named.emplace_back(std::move(key), expression());
+      } else {
+        call.children.push_back(expression());
+      }
+      if (!is(Token::Kind::sign, ")")) expect(",");
+    }
+  }
+
+  ExpressionPtr literal(Value value) const {
+    auto e = made(E::literal);
+    e->value = std::move(value);
+    return e;
+  }
+
+  ExpressionPtr primary() {
+    const Token token = now();
+    if (token.kind == Token::Kind::string) {
+      ++at_;
+      std::string all = token.text;
+      while (now().kind == Token::Kind::string) all += tokens_[at_++].text;
+      return literal(all);
+    }
+    if (token.kind == Token::Kind::number) {
+      ++at_;
+      if (token.text.size() > 18) wrong("a number that is too long");
+      if (token.text.find('.') != std::string::npos) return literal(std::stod(token.text));
+      return literal(std::stoll(token.text));
+    }
+    if (token.kind == Token::Kind::name) {
+      ++at_;
+      if (token.text == "true" || token.text == "True") return literal(true);
+      if (token.text == "false" || token.text == "False") return literal(false);
+      if (token.text == "none" || token.text == "None") return literal(nullptr);
+      return made(E::name, token.text);
+    }
+    if (take("(")) {
+      if (take(")")) return made(E::list);
+      ExpressionPtr a = tuple_until(")");
+      return a;
+    }
+    if (take("[")) {
+      auto list = made(E::list);
+      while (!take("]")) {
+        list->children.push_back(expression());
+        if (!is(Token::Kind::sign, "]")) expect(",");
+      }
+      return list;
+    }
+    if (take("{")) {
+      auto dictionary = made(E::dictionary);
+      while (!take("}")) {
+        dictionary->children.push_back(expression());
+        expect(":");
+        dictionary->children.push_back(expression());
+        if (!is(Token::Kind::sign, "}")) expect(",");
+      }
+      return dictionary;
+    }
+    wrong("expected a value");
+  }
+
+  // In parentheses: a value, or several with commas.
+  ExpressionPtr tuple_until(const char* end) {
+    ExpressionPtr first = expression();
+    if (take(end)) return first;
+    auto list = made(E::list, "", std::move(first));
+    while (!take(end)) {
+      expect(",");
+      if (!is(Token::Kind::sign, end)) list->children.push_back(expression());
+    }
+    return list;
+  }
+
+  std::vector<Token> tokens_;
+  std::size_t at_ = 0;
+  int depth_ = 0;
+};
+
+}  // namespace
+
+Block parsed(const std::string& source) { return TemplateParser(source).program(); }
+
+}  // namespace fit::jinja

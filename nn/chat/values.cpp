@@ -1,0 +1,347 @@
+#include <algorithm>
+#include <cmath>
+
+#include "chat/jinja.hpp"
+#include "common/utf8.hpp"
+#include "tokenizer/characters.hpp"
+#include "tokenizers/unicode.hpp"
+
+namespace fit::jinja {
+namespace {
+
+// Upper case is known here for ASCII alone.
+void check_cases(const char* what, const std::string& text) {
+  for (std::size_t at = 0; at < text.size();)
+    if (const char32_t c = utf8::next(text, at); c >= 0x80)
+      for (const char* const category : {"Ll", "Lu", "Lt"})
+        if (text::category(category)(c)) fail(what, " of letters beyond ASCII is not known here");
+}
+
+std::string upper(std::string text) {
+  check_cases("upper", text);
+  for (char& c : text)
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 32);
+  return text;
+}
+std::string lower(const std::string& text) {
+  std::string all;
+  for (std::size_t at = 0; at < text.size();)
+    for (const char32_t c : text::lower_case_of(utf8::next(text, at))) unicode::append(all, c);
+  return all;
+}
+std::string capitalized(const std::string& text) {
+  check_cases("capitalize", text);
+  return text.empty() ? text : upper(text.substr(0, 1)) + lower(text.substr(1));
+}
+std::string titled(std::string text) {
+  check_cases("title", text);
+  bool begins = true;
+  for (char& c : text) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    if (letter) c = (begins ? upper(std::string(1, c)) : lower(std::string(1, c)))[0];
+    begins = !letter;
+  }
+  return text;
+}
+
+const std::string& string_in(const char* what, const Value& value) {
+  if (!value.is_string()) fail(what, " of a ", value.type_name(), ": expected a string");
+  return value.get_ref<const std::string&>();
+}
+
+std::string replaced(const std::string& text, const std::string& from, const std::string& to) {
+  if (from.empty()) fail("replace: the text to replace is empty");
+  std::string all;
+  std::size_t at = 0;
+  for (std::size_t found = text.find(from); found != std::string::npos; found = text.find(from, at)) {
+    all.append(text, at, found - at).append(to);
+    if (all.size() > (std::size_t{16} << 20)) fail("replace: the text gets longer than 16 MiB");
+    at = found + from.size();
+  }
+  return all.append(text, at);
+}
+
+// The number of characters.
+std::size_t length_of(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+void append_json(std::string& text, const Value& value, int indent, int depth) {
+  if (!value.is_structured() || value.empty()) {
+    text += value.is_discarded() ? "null" : value.is_number_float() ? text_of(value) : value.dump();
+    return;
+  }
+  const auto line = [&](int levels) {
+    if (indent >= 0) text += '\n' + std::string(static_cast<std::size_t>(indent * levels), ' ');
+  };
+  text += value.is_array() ? '[' : '{';
+  bool first = true;
+  for (auto one = value.begin(); one != value.end(); ++one) {
+    if (!first) text += indent >= 0 ? "," : ", ";
+    first = false;
+    line(depth + 1);
+    if (value.is_object()) text += Value(one.key()).dump() + ": ";
+    append_json(text, *one, indent, depth + 1);
+  }
+  line(depth);
+  text += value.is_array() ? ']' : '}';
+}
+
+Value items_of(const Value& object) {
+  if (!object.is_object()) fail("items of a ", object.type_name(), ": expected a dictionary");
+  Value list = Value::array();
+  for (const auto& [key, value] : object.items()) list.push_back(Value::array({key, value}));
+  return list;
+}
+
+// The text before the first white space.
+std::string first_word(const std::string& text) {
+  std::size_t at = 0;
+  for (std::size_t next = 0; at < text.size() && !is_blank(utf8::next(text, next)); at = next) {
+  }
+  return text.substr(0, at);
+}
+
+Value split(const std::string& text, const Arguments& a) {
+  const Value separator = a.get(0, "sep");
+  const Value most = a.get(1, "maxsplit", -1);
+  if (!most.is_number_integer()) fail("split: the number of splits must be whole");
+  std::int64_t left = most.get<std::int64_t>();
+  Value list = Value::array();
+  std::size_t at = 0;
+  if (separator.is_discarded() || separator.is_null()) {
+    if (left >= 0) fail("split: a number of splits needs a separator here");
+    for (std::string rest = stripped(text, true, true); !rest.empty(); rest = stripped(rest, true, false)) {
+      const std::string word = first_word(rest);
+      list.push_back(word);
+      rest.erase(0, word.size());
+    }
+    return list;
+  }
+  const std::string& by = string_in("split", separator);
+  if (by.empty()) fail("split: the separator is empty");
+  for (std::size_t found = text.find(by); found != std::string::npos && left != 0; found = text.find(by, at)) {
+    if (left > 0) --left;
+    list.push_back(text.substr(at, found - at));
+    at = found + by.size();
+  }
+  list.push_back(text.substr(at));
+  return list;
+}
+
+bool begins_with(const std::string& text, const std::string& what, bool at_end) {
+  return text.size() >= what.size() && text.compare(at_end ? text.size() - what.size() : 0, what.size(), what) == 0;
+}
+
+bool begins_with_any(const std::string& text, const Value& what, bool at_end) {
+  if (what.is_array())
+    return std::any_of(what.begin(), what.end(), [&](const Value& one) { return begins_with_any(text, one, at_end); });
+  return begins_with(text, string_in("startswith", what), at_end);
+}
+
+Value selected(const Value& list, const Arguments& a, bool wanted) {
+  const std::string attribute = text_of(a.get(0, "attribute"));
+  const Value test = a.get(1, "test");
+  Arguments rest;
+  if (a.all.size() > 2) rest.all.assign(a.all.begin() + 2, a.all.end());
+  Value kept = Value::array();
+  for (const Value& one : list) {
+    const Value value = one.is_object() && one.contains(attribute) ? one[attribute] : undefined();
+    if ((test.is_discarded() ? is_true(value) : tested(text_of(test), value, rest)) == wanted) kept.push_back(one);
+  }
+  return kept;
+}
+
+Value mapped(const Value& list, const Arguments& a) {
+  Value all = Value::array();
+  const Value attribute = a.get(SIZE_MAX, "attribute");
+  for (const Value& one : list) {
+    if (attribute.is_discarded())
+      all.push_back(filtered(text_of(a.get(0, "filter")), one, {}));
+    else
+      all.push_back(one.is_object() && one.contains(text_of(attribute)) ? one[text_of(attribute)] : undefined());
+  }
+  return all;
+}
+
+std::string joined_by(const Value& list, const std::string& by) {
+  std::string text;
+  bool first = true;
+  for (const Value& one : list) {
+    text += (first ? "" : by) + text_of(one);
+    first = false;
+  }
+  return text;
+}
+
+// A filter of lists and dictionaries; undefined if there is none of this name.
+Value filtered_list(const std::string& name, const Value& value, const Arguments& a) {
+  if (name == "items") return items_of(value);
+  if (name == "selectattr" || name == "rejectattr") return selected(value, a, name == "selectattr");
+  if (name == "map") return mapped(value, a);
+  if (name == "join") return joined_by(value, text_of(a.get(0, "d", "")));
+  if (name == "list") return value;
+  if (name == "first" || name == "last") {
+    if (value.empty()) return undefined();
+    return value.is_array() ? (name == "first" ? value.front() : value.back()) : undefined();
+  }
+  if (name == "reverse") {
+    Value list = value;
+    std::reverse(list.begin(), list.end());
+    return list;
+  }
+  return undefined();
+}
+
+}  // namespace
+
+bool is_true(const Value& value) {
+  if (value.is_discarded() || value.is_null()) return false;
+  if (value.is_boolean()) return value.get<bool>();
+  if (value.is_number()) return value.get<double>() != 0;
+  if (value.is_string()) return !value.get_ref<const std::string&>().empty();
+  return !value.empty();
+}
+
+std::string text_of(const Value& value) {
+  if (value.is_discarded()) return {};
+  if (value.is_null()) return "None";
+  if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_number()) return value.dump();
+  fail("a ", value.type_name(), " can't be printed here: the template should use tojson");
+}
+
+std::string json_of(const Value& value, int indent) {
+  std::string text;
+  append_json(text, value, indent, 0);
+  return text;
+}
+
+Value filtered(const std::string& name, const Value& value, const Arguments& a) {
+  if (name == "default" || name == "d") {
+    const bool empty = is_true(a.get(1, "boolean", false)) ? !is_true(value) : value.is_discarded();
+    return empty ? a.get(0, "default_value", "") : value;
+  }
+  if (name == "tojson") {
+    const Value indent = a.get(0, "indent", nullptr);
+    return json_of(value, indent.is_number_integer()
+                              ? static_cast<int>(std::min<std::int64_t>(indent.get<std::int64_t>(), 16))
+                              : -1);
+  }
+  if (name == "length" || name == "count") {
+    if (value.is_string()) return length_of(value.get_ref<const std::string&>());
+    if (!value.is_structured()) fail("length of a ", value.type_name());
+    return value.size();
+  }
+  if (name == "string") return text_of(value);
+  if (name == "safe") return value;
+  if (name == "int" && value.is_number_integer()) return value;
+  if (name == "int" && value.is_number_float() && std::abs(value.get<double>()) < 9e15)
+    return static_cast<std::int64_t>(value.get<double>());
+  if (value.is_string()) {
+    const auto& text = value.get_ref<const std::string&>();
+    if (name == "trim") return stripped(text, true, true, text_of(a.get(0, "chars", "")));
+    if (name == "upper") return upper(text);
+    if (name == "lower") return lower(text);
+    if (name == "title") return titled(text);
+    if (name == "capitalize") return capitalized(text);
+    if (name == "replace") return replaced(text, text_of(a.get(0, "old")), text_of(a.get(1, "new")));
+  } else if (value.is_structured()) {
+    for (const char* known : {"items", "selectattr", "rejectattr", "map", "join", "list", "first", "last", "reverse"})
+      if (name == known) return filtered_list(name, value, a);
+  }
+  fail("the filter '", name, "' of a ", value.type_name(), " is not known here");
+}
+
+bool tested(const std::string& name, const Value& value, const Arguments& a) {
+  if (name == "defined") return !value.is_discarded();
+  if (name == "undefined") return value.is_discarded();
+  if (name == "none") return value.is_null();
+  if (name == "string") return value.is_string();
+  if (name == "mapping") return value.is_object();
+  if (name == "iterable" || name == "sequence") return value.is_structured() || value.is_string();
+  if (name == "number") return value.is_number() || value.is_boolean();
+  if (name == "integer") return value.is_number_integer();
+  if (name == "boolean") return value.is_boolean();
+  if (name == "true") return value == true;
+  if (name == "false") return value == false;
+  if (name == "equalto" || name == "eq" || name == "sameas") return is_true(binary("==", value, a.get(0, "other")));
+  if (name == "in") return contains(a.get(0, "seq"), value);
+  if ((name == "odd" || name == "even") && value.is_number_integer())
+    return (value.get<std::int64_t>() % 2 != 0) == (name == "odd");
+  fail("the test '", name, "' is not known here");
+}
+
+Value method(const Value& object, const std::string& name, const Arguments& a) {
+  if (object.is_object()) {
+    if (name == "items") return items_of(object);
+    if (name == "get") {
+      const std::string key = text_of(a.get(0, "key"));
+      return object.contains(key) ? object[key] : a.get(1, "default", nullptr);
+    }
+    Value list = Value::array();
+    for (const auto& [key, value] : object.items()) list.push_back(name == "keys" ? Value(key) : value);
+    if (name == "keys" || name == "values") return list;
+  }
+  if (object.is_string()) {
+    const auto& text = object.get_ref<const std::string&>();
+    const std::string which = name.find("strip") != std::string::npos ? text_of(a.get(0, "chars", "")) : "";
+    if (name == "strip") return stripped(text, true, true, which);
+    if (name == "lstrip") return stripped(text, true, false, which);
+    if (name == "rstrip") return stripped(text, false, true, which);
+    if (name == "startswith" || name == "endswith")
+      return begins_with_any(text, a.get(0, "prefix"), name == "endswith");
+    if (name == "split") return split(text, a);
+    if (name == "replace") return replaced(text, text_of(a.get(0, "old")), text_of(a.get(1, "new")));
+    if (name == "upper" || name == "lower" || name == "title" || name == "capitalize") return filtered(name, object, a);
+    if (name == "find") {
+      const std::size_t at = text.find(text_of(a.get(0, "sub")));
+      return at == std::string::npos ? std::int64_t{-1} : static_cast<std::int64_t>(length_of(text.substr(0, at)));
+    }
+  }
+  fail("the method '", name, "' of a ", object.type_name(), " is not known here");
+}
+
+bool contains(const Value& container, const Value& value) {
+  if (container.is_discarded() || container.is_null()) return false;
+  if (container.is_string())
+    return container.get_ref<const std::string&>().find(string_in("in", value)) != std::string::npos;
+  if (container.is_object()) return value.is_string() && container.contains(value.get_ref<const std::string&>());
+  return std::find(container.begin(), container.end(), value) != container.end();
+}
+
+Value binary(const std::string& sign, const Value& a, const Value& b) {
+  if (sign == "==" || sign == "!=") {
+    const bool same = a.is_discarded() || b.is_discarded() ? a.is_discarded() && b.is_discarded() : a == b;
+    return same == (sign == "==");
+  }
+  if (sign == "in") return contains(b, a);
+  if (sign == "~") return text_of(a) + text_of(b);
+  if (sign == "+" && a.is_string() && b.is_string()) return a.get<std::string>() + b.get<std::string>();
+  if (sign == "+" && a.is_array() && b.is_array()) {
+    Value list = a;
+    list.insert(list.end(), b.begin(), b.end());
+    return list;
+  }
+  const bool order = sign == "<" || sign == ">" || sign == "<=" || sign == ">=";
+  if (!(a.is_number() && b.is_number()) && !(order && a.is_string() && b.is_string()))
+    fail("'", sign, "' of a ", a.type_name(), " and a ", b.type_name());
+  if (order) return sign == "<" ? a < b : sign == ">" ? a > b : sign == "<=" ? a <= b : a >= b;
+  const double x = a.get<double>(), y = b.get<double>();
+  const bool whole = a.is_number_integer() && b.is_number_integer() && std::abs(x) < 1e15 && std::abs(y) < 1e15;
+  const auto number = [&](double z) {
+    return whole && std::abs(z) < 9e15 ? Value(static_cast<std::int64_t>(z)) : Value(z);
+  };
+  if (sign == "+") return number(x + y);
+  if (sign == "-") return number(x - y);
+  if (sign == "*") return number(x * y);
+  if (y == 0) fail("a division by 0");
+  if (sign == "/") return x / y;
+  if (sign == "//") return number(std::floor(x / y));
+  if (sign == "%") return number(x - y * std::floor(x / y));
+  fail("the operator '", sign, "' is not known here");
+}
+
+}  // namespace fit::jinja

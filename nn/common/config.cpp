@@ -1,0 +1,107 @@
+#include "common/config.hpp"
+
+namespace fit::io {
+namespace {
+
+const nlohmann::json nothing;  // null
+
+// Whether a value asks for nothing: an option that is off.
+bool is_off(const nlohmann::json& value) {
+  return value.is_null() || value == false || value == 0 ||
+         ((value.is_array() || value.is_object()) && value.empty()) || value == "";
+}
+
+}  // namespace
+
+Config::Config(const char* op, const std::string& path, InputFile&& file, const JsonLimits& limits)
+    : op_(op), path_(path), json_(std::make_shared<const Json>(parse_json(file, file.rest(), limits))) {
+  if (!json_->is_object()) file.fail("expected a JSON object, found ", json_->type_name());
+  object_ = json_.get();
+  read_ = std::make_shared<std::set<std::string>>();
+}
+
+Config::Config(const char* op, const std::string& path, const std::vector<std::string>& absent,
+               const JsonLimits& limits)
+    : Config(op, path, InputFile(op, path), limits) {
+  absent_.insert(absent.begin(), absent.end());
+}
+
+Config::Config(const char* op, const std::string& path, const Value& object)
+    : op_(op),
+      path_(path),
+      json_(std::make_shared<const Json>(Value(object))),
+      object_(json_.get()),
+      read_(std::make_shared<std::set<std::string>>()) {}
+
+Config::Config(const Config& outer, const std::string& before, const Value& object)
+    : op_(outer.op_),
+      path_(outer.path_),
+      before_(outer.before_ + before + '.'),
+      json_(outer.json_),
+      object_(&object),
+      read_(std::make_shared<std::set<std::string>>()) {}
+
+void Config::fail_text(const std::string& key, const std::string& why) const {
+  throw FileError(joined('[', op_, "] ", path_, ": ", before_, key, why));
+}
+
+const Config::Value& Config::value(const std::string& key) const {
+  read_->insert(key);
+  const auto found = object_->find(key);
+  return found == object_->end() || absent_.count(key) > 0 ? nothing : *found;
+}
+
+bool Config::has(const std::string& key) const { return !value(key).is_null(); }
+
+const Config::Value& Config::needed(const std::string& key, const Value& absent, bool (Value::*is)() const noexcept,
+                                    const char* type) const {
+  const Value& there = value(key);
+  const Value& v = there.is_null() ? absent : there;
+  if (v.is_null()) fail(key, " is missing: expected ", type);
+  if (!(v.*is)()) fail(key, " is ", shown(v.dump()), ": expected ", type);
+  return v;
+}
+
+std::int64_t Config::integer(const std::string& key, const Value& absent) const {
+  const Value& v = needed(key, absent, &Value::is_number_integer, "a whole number");
+  if (v.is_number_unsigned() && v.get<std::uint64_t>() > INT64_MAX) fail(key, " is ", v.dump(), ": it is too large");
+  return v.get<std::int64_t>();
+}
+
+double Config::number(const std::string& key, const Value& absent) const {
+  return needed(key, absent, &Value::is_number, "a number").get<double>();
+}
+
+bool Config::boolean(const std::string& key, const Value& absent) const {
+  return needed(key, absent, &Value::is_boolean, "true or false").get<bool>();
+}
+
+std::string Config::text(const std::string& key, const Value& absent) const {
+  return needed(key, absent, &Value::is_string, "a string").get<std::string>();
+}
+
+Config Config::object(const std::string& key) const {
+  const Value& v = value(key);
+  if (!v.is_object()) fail(key, " is ", v.type_name(), ": expected an object");
+  return Config(*this, key, v);
+}
+
+std::vector<Config> Config::objects(const std::string& key) const {
+  const Value& list = value(key);
+  if (!list.is_array()) fail(key, " is ", list.type_name(), ": expected a list");
+  std::vector<Config> all;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const std::string name = key + '[' + std::to_string(i) + ']';
+    if (!list[i].is_object()) fail(name, " is ", list[i].type_name(), ": expected an object");
+    all.emplace_back(*this, name, list[i]);
+  }
+  return all;
+}
+
+void Config::check_all_read(const char* advice) const {
+  for (const auto& [key, v] : object_->items())
+    if (read_->count(key) == 0 && absent_.count(key) == 0 && !is_off(v))
+      fail(shown(key), " is ", shown(v.dump()), ": this key is not known here, and could change the result", advice);
+}
+
+}  // namespace fit::io

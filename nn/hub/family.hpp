@@ -1,0 +1,165 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/config.hpp"
+#include "fit/nn/models/bert.hpp"
+#include "fit/nn/models/gpt.hpp"
+#include "fit/nn/weights/weights.hpp"
+#include "models/saved_options.hpp"
+
+// A family of models of transformers is a table: which keys of config.json are which options, and the names of the
+// weights. The same table reads and writes.
+namespace fit::nn::hub {
+
+using io::Config;
+using Json = nlohmann::json;
+
+/// The end of the message about a key that is not known.
+inline constexpr const char* ignore_advice =
+    ". To load the model all the same, give the key to PretrainedOptions().ignored_keys()";
+
+/// One or more keys of config.json and the options that they mean.
+template <class Options>
+struct Entry {
+  std::function<void(const Config&, Options&)> read;
+  std::function<void(const Options&, Json&)> write;
+};
+
+template <class Options>
+struct Family {
+  const char* model_type;    ///< config.json's
+  const char* architecture;  ///< the class of transformers with this model
+  Options preset;            ///< what all models of the family have
+  std::vector<Entry<Options>> entries;
+  NameMap (*names)(const Options&);
+};
+
+using GPTFamily = Family<GPTOptions>;
+using BERTFamily = Family<BERTOptions>;
+/// The families, the usual ones first: a model is saved as the first one that has its options.
+const std::vector<GPTFamily>& gpt_families();
+const std::vector<BERTFamily>& bert_families();
+
+/// The getter and the setter of an option.
+template <class Options, class T>
+struct Access {
+  T (*get)(const Options&);
+  void (*set)(Options&, T);
+};
+/// FIT_HUB_OPTION(GPTOptions, std::int64_t, d_model)
+#define FIT_HUB_OPTION(Options, T, name)                                                       \
+  Access<Options, T> {                                                                         \
+    [](const Options& o) -> T { return o.name(); }, [](Options& o, T value) { o.name(value); } \
+  }
+
+inline void get(const Config& c, const std::string& key, const Json& absent, std::int64_t& to) {
+  to = c.integer(key, absent);
+}
+inline void get(const Config& c, const std::string& key, const Json& absent, double& to) { to = c.number(key, absent); }
+inline void get(const Config& c, const std::string& key, const Json& absent, bool& to) { to = c.boolean(key, absent); }
+
+/// A key that is an option. `absent` is the value of a config without the key; null: it must be there.
+template <class Options, class T>
+Entry<Options> entry(const std::string& key, Access<Options, T> option, const Json& absent = {}) {
+  return {[=](const Config& c, Options& o) {
+            T value;
+            get(c, key, absent, value);
+            option.set(o, value);
+          },
+          [=](const Options& o, Json& json) { json[key] = option.get(o); }};
+}
+
+/// The same for an option whose 0 stands for null.
+template <class Options, class T>
+Entry<Options> entry_or_null(const std::string& key, Access<Options, T> option, const Json& absent = {}) {
+  return {[=](const Config& c, Options& o) {
+            T value = 0;
+            if (c.has(key) || !absent.is_null()) get(c, key, absent, value);
+            option.set(o, value);
+          },
+          [=](const Options& o, Json& json) { json[key] = option.get(o) == 0 ? Json() : Json(option.get(o)); }};
+}
+
+/// A key whose only value here is this one, or null.
+template <class Options>
+Entry<Options> fixed(const std::string& key, const Json& only) {
+  return {[=](const Config& c, Options&) {
+            if (c.has(key) && c.value(key) != only)
+              c.fail(key, " is ", io::shown(c.value(key).dump()), ": only ", only.dump(), " can be computed here");
+          },
+          [=](const Options&, Json& json) { json[key] = only; }};
+}
+
+/// Keys that change nothing here, in this family.
+template <class Options>
+Entry<Options> harmless(const std::vector<std::string>& keys) {
+  return {[keys](const Config& c, Options&) { c.ignore(keys); }, [](const Options&, Json&) {}};
+}
+
+/// The probabilities of dropout, 0 if absent. Here there is one: they must be equal.
+template <class Options>
+Entry<Options> dropout(const std::vector<std::string>& keys) {
+  return {[keys](const Config& c, Options& o) {
+            o.dropout(c.number(keys[0], 0.));
+            for (const std::string& key : keys)
+              if (c.number(key, 0.) != o.dropout())
+                c.fail(key, " is ", c.number(key, 0.), ", ", keys[0], " ", o.dropout(),
+                       ": the models here have one probability of dropout; to drop nothing, give all these keys to "
+                       "PretrainedOptions().ignored_keys()");
+          },
+          [keys](const Options& o, Json& json) {
+            for (const std::string& key : keys) json[key] = o.dropout();
+          }};
+}
+
+/// The activation of a layer without a gate, and of one with a gate.
+template <class Options>
+Entry<Options> activation(const std::string& key, const char* absent = nullptr);
+extern template Entry<GPTOptions> activation(const std::string&, const char*);
+extern template Entry<BERTOptions> activation(const std::string&, const char*);
+Entry<GPTOptions> gated_activation(const std::string& key, const char* absent);
+
+/// head_dim; d_model / num_heads if it is absent.
+Entry<GPTOptions> head_size();
+/// The base and the scaling of rotary positions, in the forms of transformers 4 and 5.
+Entry<GPTOptions> rotary(double base);
+/// The same if only a part of each head rotates: the keys of the part and of the base, and their values if absent.
+Entry<GPTOptions> part_rotary(const std::string& part_key, double part, const std::string& base_key, double base);
+/// The keys of Gemma 3, whose layers with a window have a table of their own.
+Entry<GPTOptions> rotary_by_layer(double base, double local_base);
+/// Windows: sliding_window of all layers; as `layer_types` says; of the layers from max_window_layers on (Qwen 2).
+Entry<GPTOptions> one_window();
+/// `full_every`: without layer_types, every n-th layer has no window.
+Entry<GPTOptions> windows_by_layer(std::int64_t full_every);
+Entry<GPTOptions> windows_of_last_layers();
+/// attention_types and window_size of GPT-Neo.
+Entry<GPTOptions> windows_by_type();
+
+/// The options in one form: windows of each layer as one list or number, no option that equals its default.
+GPTOptions canonical(GPTOptions o);
+/// The name and the value of each option, for comparing: canonical.
+OptionList listed(const GPTOptions& o);
+OptionList listed(const BERTOptions& o);
+
+inline constexpr std::int64_t most_layers = 100'000;
+
+/// The options that config.json asks for. Throws FileError, with the key, for what the family does not know.
+template <class Options>
+Options options_of(const Family<Options>& family, const Config& config) {
+  Options o = family.preset;
+  for (const Entry<Options>& entry : family.entries) entry.read(config, o);
+  if (o.num_layers() < 0 || o.num_layers() > most_layers)
+    config.fail("model_type", " '", family.model_type, "' with ", o.num_layers(), " layers: 0 … ", most_layers,
+                " can be");
+  return o;
+}
+
+/// Keys that change nothing here, in all families.
+const std::vector<std::string>& harmless_keys();
+
+}  // namespace fit::nn::hub

@@ -1,0 +1,201 @@
+#include <filesystem>
+
+#include "fit/nn/hub/hub.hpp"
+#include "fit/nn/layer/init.hpp"
+#include "hub/family.hpp"
+#include "io/stored.hpp"
+#include "layer/list.hpp"
+#include "ops/elementwise/inplace.hpp"
+#include "tensor/check.hpp"
+
+namespace fit::nn {
+namespace {
+
+using io::Config;
+constexpr const char* load_op = "load_pretrained";
+
+std::string in_folder(const std::string& folder, const char* name) {
+  return (std::filesystem::path(folder) / name).string();
+}
+
+bool is_there(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
+std::string weights_of(const std::string& folder) {
+  for (const char* name : {"model.safetensors", "model.safetensors.index.json"})
+    if (const std::string path = in_folder(folder, name); is_there(path)) return path;
+  throw FileError(std::string("[") + load_op + "] " + folder +
+                  ": there is neither model.safetensors nor model.safetensors.index.json" +
+                  (is_there(in_folder(folder, "pytorch_model.bin"))
+                       ? "; pytorch_model.bin is a pickle, which can run code: save the model again in Python, with "
+                         "model.save_pretrained(folder)"
+                       : ""));
+}
+
+void shorten(GPTOptions& o, const PretrainedOptions& options) {
+  if (options.context_length() != 0) o.context_length(options.context_length());
+}
+void shorten(BERTOptions&, const PretrainedOptions&) {}
+
+double product(std::int64_t a, std::int64_t b) { return static_cast<double>(a) * static_cast<double>(b); }
+
+// No model with these options has fewer weights.
+double least_weights(const GPTOptions& o) {
+  const std::int64_t positions = o.positions() == Positions::learned ? o.context_length() : 0;
+  return product(o.d_model(), o.vocab_size()) + product(o.d_model(), positions) +
+         product(o.d_model(), o.hidden()) * static_cast<double>(o.num_layers());
+}
+double least_weights(const BERTOptions& o) {
+  return product(o.d_model(), o.vocab_size()) + product(o.d_model(), o.max_length()) +
+         product(o.d_model(), o.hidden()) * static_cast<double>(o.num_layers());
+}
+
+// A model also holds the angles of each position.
+void check_angles(const Config& config, const GPTOptions& o) {
+  constexpr double most = 1 << 28;
+  if (o.positions() == Positions::rotary && product(o.context_length(), o.head_size()) > most)
+    config.fail("max_position_embeddings", " is ", o.context_length(),
+                ": the table of angles would be too large; set PretrainedOptions().context_length()");
+}
+void check_angles(const Config&, const BERTOptions&) {}
+
+// Compares sizes with the files before a model is made, so that no key makes memory that the files don't fill.
+template <class Options>
+void check_sizes(const Config& config, const Options& o, const std::string& weights) {
+  double there = 0;
+  const std::vector<io::Stored> tensors = io::open_tensors(weights);
+  for (const io::Stored& x : tensors) there += static_cast<double>(x.shape.numel());
+  if (o.num_layers() > static_cast<std::int64_t>(tensors.size()) || least_weights(o) > there)
+    config.fail("model_type", " '", config.text("model_type"), "' with these sizes has ", o.num_layers(),
+                " layers and at least ", least_weights(o), " weights: the files have ", tensors.size(),
+                " tensors with ", there);
+  check_angles(config, o);
+}
+
+// Gives values that are not drawn another type. Layer::to() would convert them, and so use their memory.
+void set_type(Layer& undrawn, DType dtype) {
+  each_value(undrawn, [dtype](const std::string&, const Field& field) {
+    Tensor& value = field.value();
+    if (is_floating(value.dtype()) && value.dtype() != dtype)
+      rebind_storage(value, Tensor::empty(value.shape(), dtype));
+  });
+}
+
+template <class Model, class Options>
+std::shared_ptr<Layer> model_of(const hub::Family<Options>& family, const Config& config, const std::string& folder,
+                                const PretrainedOptions& options) {
+  Options o = hub::options_of(family, config);
+  config.check_all_read(hub::ignore_advice);
+  shorten(o, options);
+  const std::string weights = weights_of(folder);
+  check_sizes(config, o, weights);
+  try {
+    const init::Skip undrawn;
+    auto model = std::make_shared<Model>(o);
+    set_type(*model, options.dtype());
+    load_weights(*model, weights, family.names(model->options()));
+    model->eval();
+    return model;
+  } catch (const FileError&) {
+    throw;
+  } catch (const Error& e) {
+    throw FileError(std::string("[") + load_op + "] " + folder + ", " + family.model_type + ": " + e.what());
+  }
+}
+
+template <class Model, class Options>
+bool load_as(const std::vector<hub::Family<Options>>& families, const Config& config, const std::string& folder,
+             const PretrainedOptions& options, Pretrained& to, std::string& known) {
+  for (const hub::Family<Options>& family : families) {
+    known += (known.empty() ? "" : ", ") + std::string(family.model_type);
+    if (to.family != family.model_type) continue;
+    to.model = model_of<Model>(family, config, folder, options);
+    return true;
+  }
+  return false;
+}
+
+// ---- generation_config.json ---------------------------------------------------------------------------------------
+
+// A token or a list of tokens.
+Tokens tokens_of(const Config& c, const std::string& key, std::int64_t vocab_size) {
+  Tokens all;
+  const hub::Json& value = c.value(key);
+  for (const hub::Json& id : value.is_array() ? value : hub::Json::array({value})) {
+    if (id.is_null()) continue;
+    if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= static_cast<std::uint64_t>(vocab_size))
+      c.fail(key, " is ", io::shown(id.dump()), ": the ids of tokens are 0 … ", vocab_size - 1);
+    all.push_back(id.get<std::int64_t>());
+  }
+  return all;
+}
+
+GenerateOptions generation_of(const Config& c, std::int64_t vocab_size) {
+  GenerateOptions o;
+  o.stop_tokens(tokens_of(c, "eos_token_id", vocab_size));
+  o.max_new_tokens(c.integer("max_new_tokens", 0));
+  const bool samples = c.boolean("do_sample", false);
+  o.temperature(samples ? c.number("temperature", 1) : 0);
+  o.top_k(samples ? c.integer("top_k", 50) : 0).top_p(samples ? c.number("top_p", 1) : 1);
+  o.repetition_penalty(c.number("repetition_penalty", 1));
+  if (c.integer("num_beams", 1) != 1) c.fail("num_beams", " is not 1: nn::generate() has no beams for a GPT");
+  c.ignore({"temperature", "top_k", "top_p", "bos_token_id", "pad_token_id", "max_length", "transformers_version",
+            "_from_model_config", "use_cache", "cache_implementation", "decoder_start_token_id",
+            "begin_suppress_tokens", "output_attentions", "output_hidden_states", "return_dict_in_generate",
+            "trust_remote_code", "min_length"});
+  c.check_all_read(hub::ignore_advice);
+  return o;
+}
+
+GenerateOptions generation_of(const std::string& folder, const Config& config, const GPT& gpt,
+                              const PretrainedOptions& options) {
+  const std::string path = in_folder(folder, "generation_config.json");
+  const std::int64_t vocab_size = gpt.options().vocab_size();
+  if (is_there(path)) return generation_of(Config(load_op, path, options.ignored_keys()), vocab_size);
+  GenerateOptions o;
+  return o.stop_tokens(tokens_of(config, "eos_token_id", vocab_size)).temperature(0);
+}
+
+bool has_chat_template(const std::string& folder) {
+  if (is_there(in_folder(folder, "chat_template.jinja"))) return true;
+  const std::string path = in_folder(folder, "tokenizer_config.json");
+  return is_there(path) && Config(load_op, path, {}, {16, 1'000'000, 1 << 16}).has("chat_template");
+}
+
+template <class Model>
+Model& of_class(const std::shared_ptr<Layer>& model, const std::string& family, const char* name) {
+  auto* const found = dynamic_cast<Model*>(model.get());
+  if (!found)
+    check::fail("Pretrained", name, "() of a ", model ? model->name() : "null", " ('", family,
+                "'): ask for the class that the family has");
+  return *found;
+}
+
+}  // namespace
+
+GPT& Pretrained::gpt() const { return of_class<GPT>(model, family, "gpt"); }
+BERT& Pretrained::bert() const { return of_class<BERT>(model, family, "bert"); }
+
+Pretrained load_pretrained(const std::string& folder, const PretrainedOptions& options) {
+  if (!is_floating(options.dtype()))
+    check::fail(load_op, "dtype is ", options.dtype(), ": it must be floating; nn::quantize_() makes int8 weights");
+  const Config config(load_op, in_folder(folder, "config.json"), options.ignored_keys());
+  config.ignore(hub::harmless_keys());
+  Pretrained all;
+  all.family = config.text("model_type");
+  std::string known;
+  if (load_as<GPT>(hub::gpt_families(), config, folder, options, all, known))
+    all.generation = generation_of(folder, config, all.gpt(), options);
+  else if (!load_as<BERT>(hub::bert_families(), config, folder, options, all, known))
+    config.fail("model_type", " is '", io::shown(all.family), "': the families here are ", known);
+  if (const std::string path = in_folder(folder, "tokenizer.json"); is_there(path))
+    all.tokenizer = text::Tokenizer::load(path);
+  if (const std::string path = in_folder(folder, "tokenizer_config.json"); is_there(path))
+    all.tokenizer_config = io::InputFile(load_op, path).rest();
+  if (has_chat_template(folder)) all.chat = text::ChatTemplate::load(folder);
+  return all;
+}
+
+}  // namespace fit::nn

@@ -1,0 +1,138 @@
+#include <filesystem>
+#include <optional>
+#include <set>
+
+#include "fit/io/safetensors.hpp"
+#include "fit/nn/hub/hub.hpp"
+#include "hub/family.hpp"
+#include "io/atomic_file.hpp"
+#include "tensor/check.hpp"
+#include "weights/steps.hpp"
+
+namespace fit::nn {
+namespace {
+
+using hub::Json;
+constexpr const char* save_op = "save_pretrained";
+
+// The options that a family reads back from its config, and none if it can't read it. A number of a file has another
+// type than the same number in memory, so the config goes through text.
+template <class Options>
+std::optional<Options> read_back(const hub::Family<Options>& family, const Json& config) {
+  try {
+    return hub::options_of(family, io::Config(save_op, "config.json", Json::parse(config.dump())));
+  } catch (const FileError&) {
+    return {};
+  }
+}
+
+// The options of a model that differ when a family's config is read back.
+template <class Options>
+std::vector<std::string> differing(const Options& o, const Options& read) {
+  std::vector<std::string> differ;
+  const auto there = hub::listed(read), here = hub::listed(o);
+  for (std::size_t i = 0; i < here.size(); ++i)
+    if (here[i].second != there[i].second)
+      differ.push_back(here[i].first + " is " + here[i].second + ", not " + there[i].second);
+  return differ;
+}
+
+template <class Options>
+Json config_of(const hub::Family<Options>& family, const Options& o) {
+  Json config{{"model_type", family.model_type}, {"architectures", {family.architecture}}, {"dtype", "float32"}};
+  for (const auto& entry : family.entries) entry.write(o, config);
+  return config;
+}
+
+// The family whose config is read back as these options, and that config: `first` if it is one. Throws Error if there
+// is none.
+template <class Options>
+std::pair<const hub::Family<Options>*, Json> family_of(const std::vector<hub::Family<Options>>& families,
+                                                       const Options& o, const std::string& first) {
+  std::vector<const hub::Family<Options>*> order;
+  for (const hub::Family<Options>& family : families)
+    order.insert(family.model_type == first ? order.begin() : order.end(), &family);
+  const hub::Family<Options>* nearest = nullptr;
+  std::vector<std::string> fewest;
+  for (const hub::Family<Options>* const family : order) {
+    Json config = config_of(*family, o);
+    const std::optional<Options> read = read_back(*family, config);
+    if (!read) continue;
+    std::vector<std::string> differ = differing(o, *read);
+    if (differ.empty()) return {family, std::move(config)};
+    if (nearest && differ.size() >= fewest.size()) continue;
+    nearest = family;
+    fewest = std::move(differ);
+  }
+  if (!nearest)
+    check::fail(save_op, "no family of transformers has these options; save_safetensors() writes any model");
+  std::string list;
+  for (const std::string& one : fewest) list += (list.empty() ? "" : "; ") + one;
+  check::fail(save_op, "no family of transformers has these options; the nearest is ", nearest->model_type, ": ", list,
+              ". save_safetensors() writes any model");
+}
+
+// Without the second name of a tensor that has two.
+StateDict once(const StateDict& state) {
+  StateDict all;
+  std::set<const void*> seen;
+  for (const auto& [name, x] : state)
+    if (x.numel() == 0 || seen.insert(x.raw()).second) all.emplace_back(name, x);
+  return all;
+}
+
+template <class Model, class Options>
+void save(const std::string& folder, const Model& model, const std::vector<hub::Family<Options>>& families,
+          const text::Tokenizer* tokenizer, const std::string& first_family = {}) {
+  check_plain_weights(save_op, model);
+  auto [family, config] = family_of(families, model.options(), first_family);
+  const StateDict state = once(model.state_dict());
+  if (!state.empty()) config["dtype"] = name_of(state[0].second.dtype());
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  const std::filesystem::path path(folder);
+  if (error) throw FileError(std::string("[") + save_op + "] " + folder + ": the folder can't be made");
+  save_safetensors((path / "model.safetensors").string(), to_theirs(state, family->names(model.options())),
+                   {{"format", "pt"}});
+  io::write_file(save_op, (path / "config.json").string(), config.dump(2) + '\n');
+  if (!tokenizer) return;
+  tokenizer->save((path / "tokenizer.json").string());
+  io::write_file(save_op, (path / "tokenizer_config.json").string(),
+                 Json{{"tokenizer_class", "PreTrainedTokenizerFast"}}.dump(2) + '\n');
+}
+
+Json generation_json(const GenerateOptions& o) {
+  Json json{{"do_sample", o.temperature() > 0}, {"repetition_penalty", o.repetition_penalty()}};
+  if (o.temperature() > 0) json.update({{"temperature", o.temperature()}, {"top_k", o.top_k()}, {"top_p", o.top_p()}});
+  if (!o.stop_tokens().empty()) json["eos_token_id"] = o.stop_tokens();
+  if (o.max_new_tokens() > 0) json["max_new_tokens"] = o.max_new_tokens();
+  return json;
+}
+
+}  // namespace
+
+void save_pretrained(const std::string& folder, const GPT& model, const text::Tokenizer* tokenizer) {
+  save(folder, model, hub::gpt_families(), tokenizer);
+}
+
+void save_pretrained(const std::string& folder, const BERT& model, const text::Tokenizer* tokenizer) {
+  save(folder, model, hub::bert_families(), tokenizer);
+}
+
+void save_pretrained(const std::string& folder, const Pretrained& opened) {
+  const std::filesystem::path path(folder);
+  const text::Tokenizer* const tokenizer = opened.tokenizer ? &*opened.tokenizer : nullptr;
+  const auto write = [&](const char* name, const std::string& text) {
+    io::write_file(save_op, (path / name).string(), text);
+  };
+  const auto* const encoder = dynamic_cast<const BERT*>(opened.model.get());
+  if (encoder)
+    save(folder, *encoder, hub::bert_families(), tokenizer, opened.family);
+  else
+    save(folder, opened.gpt(), hub::gpt_families(), tokenizer, opened.family);
+  if (!opened.tokenizer_config.empty()) write("tokenizer_config.json", opened.tokenizer_config);
+  if (opened.chat) write("chat_template.jinja", opened.chat->source());
+  if (!encoder) write("generation_config.json", generation_json(opened.generation).dump(2) + '\n');
+}
+
+}  // namespace fit::nn

@@ -1,0 +1,199 @@
+#include "tokenizer/characters.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+#include "tokenizers/unicode.hpp"
+
+namespace fit::text {
+namespace {
+
+using Points = std::vector<char32_t>;
+
+// Ranges of characters, with a bitmap of the first 128.
+class RangeSet {
+ public:
+  explicit RangeSet(const tables::Table& table) {
+    char32_t end = 0;
+    for (std::size_t i = 0; i + 1 < table.size; i += 2) {
+      begins_.push_back(end + static_cast<char32_t>(table.numbers[i]));
+      end = begins_.back() + static_cast<char32_t>(table.numbers[i + 1]);
+      ends_.push_back(end);
+    }
+    for (char32_t c = 0; c < 128; ++c) ascii_[c] = found(c);
+  }
+  bool holds(char32_t c) const { return c < 128 ? ascii_[c] : found(c); }
+
+ private:
+  bool found(char32_t c) const {
+    const auto at = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), c) - ends_.begin());
+    return at < ends_.size() && c >= begins_[at];
+  }
+  Points begins_, ends_;
+  bool ascii_[128];
+};
+
+template <const tables::Table& table>
+bool in(char32_t c) {
+  static const RangeSet set(table);
+  return set.holds(c);
+}
+
+bool is_other_letter(char32_t c) {
+  return unicode::is_letter(c) && !in<tables::category_Lu>(c) && !in<tables::category_Ll>(c) &&
+         !in<tables::category_Lt>(c) && !in<tables::category_Lm>(c);
+}
+
+// Rows of a character, how many it becomes, and these.
+std::unordered_map<char32_t, Points> rows_of(const tables::Table& table) {
+  std::unordered_map<char32_t, Points> all;
+  for (std::size_t i = 0; i + 1 < table.size;) {
+    const auto n = static_cast<std::size_t>(table.numbers[i + 1]);
+    Points& to = all[static_cast<char32_t>(table.numbers[i])];
+    for (std::size_t k = 0; k < n; ++k) to.push_back(static_cast<char32_t>(table.numbers[i + 2 + k]));
+    i += 2 + n;
+  }
+  return all;
+}
+
+std::unordered_map<char32_t, int> combining_class_map() {
+  std::unordered_map<char32_t, int> all;
+  std::int32_t end = 0;
+  const tables::Table& t = tables::combining_classes;
+  for (std::size_t i = 0; i + 2 < t.size; i += 3) {
+    const std::int32_t begin = end + t.numbers[i];
+    end = begin + t.numbers[i + 1];
+    for (std::int32_t p = begin; p < end; ++p) all[static_cast<char32_t>(p)] = t.numbers[i + 2];
+  }
+  return all;
+}
+
+int combining_class(char32_t c) {
+  static const std::unordered_map<char32_t, int> all = combining_class_map();
+  if (c < 0x300) return 0;
+  const auto found = all.find(c);
+  return found == all.end() ? 0 : found->second;
+}
+
+// Hangul syllables are composed by arithmetic (The Unicode Standard, 3.12).
+constexpr char32_t first_syllable = 0xAC00, first_lead = 0x1100, first_vowel = 0x1161, before_tail = 0x11A7;
+constexpr char32_t leads = 19, vowels = 21, tails = 28, syllables = leads * vowels * tails;
+
+std::optional<char32_t> composition(char32_t a, char32_t b) {
+  static const std::map<std::pair<char32_t, char32_t>, char32_t> all = [] {
+    std::map<std::pair<char32_t, char32_t>, char32_t> pairs;
+    const tables::Table& t = tables::compositions;
+    for (std::size_t i = 0; i + 2 < t.size; i += 3)
+      pairs[{static_cast<char32_t>(t.numbers[i]), static_cast<char32_t>(t.numbers[i + 1])}] =
+          static_cast<char32_t>(t.numbers[i + 2]);
+    return pairs;
+  }();
+  if (a >= first_lead && a < first_lead + leads && b >= first_vowel && b < first_vowel + vowels)
+    return first_syllable + ((a - first_lead) * vowels + (b - first_vowel)) * tails;
+  if (a >= first_syllable && a < first_syllable + syllables && (a - first_syllable) % tails == 0 && b > before_tail &&
+      b < before_tail + tails)
+    return a + (b - before_tail);
+  const auto found = all.find({a, b});
+  if (found == all.end()) return std::nullopt;
+  return found->second;
+}
+
+void append_decomposition(Points& to, char32_t c) {
+  static const std::unordered_map<char32_t, Points> all = rows_of(tables::decompositions);
+  if (c < 0xC0) return to.push_back(c);
+  if (c >= first_syllable && c < first_syllable + syllables) {
+    const char32_t s = c - first_syllable;
+    to.push_back(first_lead + s / (vowels * tails));
+    to.push_back(first_vowel + s % (vowels * tails) / tails);
+    if (s % tails != 0) to.push_back(before_tail + s % tails);
+    return;
+  }
+  const auto found = all.find(c);
+  if (found == all.end()) return to.push_back(c);
+  to.insert(to.end(), found->second.begin(), found->second.end());
+}
+
+}  // namespace
+
+CharacterSet category(const std::string& name) {
+  static const std::unordered_map<std::string, CharacterSet> all = {
+      {"L", unicode::is_letter},       {"N", unicode::is_number},       {"M", in<tables::category_M>},
+      {"P", in<tables::category_P>},   {"S", in<tables::category_S>},   {"Lu", in<tables::category_Lu>},
+      {"Ll", in<tables::category_Ll>}, {"Lt", in<tables::category_Lt>}, {"Lm", in<tables::category_Lm>},
+      {"Lo", is_other_letter},         {"Nd", in<tables::category_Nd>},
+  };
+  const auto found = all.find(name);
+  return found == all.end() ? nullptr : found->second;
+}
+
+bool is_control(char32_t c) { return in<tables::control>(c); }
+bool is_nonspacing(char32_t c) { return in<tables::nonspacing>(c); }
+bool is_combining(char32_t c) { return in<tables::combining>(c); }
+bool is_numeric(char32_t c) { return in<tables::numeric>(c); }
+bool is_word(char32_t c) { return in<tables::word>(c); }
+bool is_regex_word(char32_t c) { return in<tables::regex_word>(c); }
+
+Changes decomposed(const Points& text) {
+  Changes all;
+  std::size_t sorted = 0;
+  const auto sort_marks = [&] {
+    std::stable_sort(all.begin() + static_cast<std::ptrdiff_t>(sorted), all.end(),
+                     [](const Change& a, const Change& b) { return combining_class(a.c) < combining_class(b.c); });
+    sorted = all.size();
+  };
+  for (const char32_t c : text) {
+    Points parts;
+    append_decomposition(parts, c);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (combining_class(parts[i]) == 0) sort_marks();
+      all.push_back({parts[i], i > 0});
+    }
+  }
+  sort_marks();
+  return all;
+}
+
+Changes composed(const Points& text) {
+  Changes all;
+  std::ptrdiff_t starter = -1;  // where marks may be joined
+  int last = -1;                // the class of the mark before, since the starter
+  for (const Change& next : decomposed(text)) {
+    const int own = combining_class(next.c);
+    if (starter >= 0 && last < own) {
+      Change& to = all[static_cast<std::size_t>(starter)];
+      if (const auto joined = composition(to.c, next.c)) {
+        to = {*joined, to.added + next.added - 1};
+        continue;
+      }
+    }
+    if (own == 0) {
+      starter = static_cast<std::ptrdiff_t>(all.size());
+      last = -1;
+    } else {
+      last = own;
+    }
+    all.push_back(next);
+  }
+  return all;
+}
+
+std::vector<char32_t> lower_case_of(char32_t c) {
+  static const std::unordered_map<char32_t, Points> all = [] {
+    std::unordered_map<char32_t, Points> map = rows_of(tables::lower_case_several);
+    const tables::Table& t = tables::lower_case;
+    std::int32_t first = 0;
+    for (std::size_t i = 0; i + 4 < t.size; i += 5) {
+      first += t.numbers[i];
+      for (std::int32_t k = 0; k < t.numbers[i + 1]; ++k)
+        map[static_cast<char32_t>(first + k * t.numbers[i + 2])] = {
+            static_cast<char32_t>(first + t.numbers[i + 3] + k * t.numbers[i + 4])};
+    }
+    return map;
+  }();
+  const auto found = all.find(c);
+  return found == all.end() ? Points{c} : found->second;
+}
+
+}  // namespace fit::text

@@ -1,0 +1,200 @@
+#include "tokenizer/normalized.hpp"
+
+#include <algorithm>
+
+#include "common/utf8.hpp"
+#include "tokenizers/unicode.hpp"
+
+namespace fit::text {
+namespace {
+
+std::size_t bytes_of(char32_t c) { return c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4; }
+
+}  // namespace
+
+std::vector<char32_t> characters(const std::string& text) {
+  std::vector<char32_t> all;
+  for (std::size_t at = 0; at < text.size();) all.push_back(utf8::next(text, at));
+  return all;
+}
+
+std::string utf8_of(const std::vector<char32_t>& points) {
+  std::string text;
+  for (const char32_t c : points) unicode::append(text, c);
+  return text;
+}
+
+// ---- patterns -----------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Fills what lies between matches.
+class PieceList {
+ public:
+  void match(std::size_t begin, std::size_t end) {
+    rest(begin);
+    all_.push_back({begin, end, true});
+    at_ = end;
+  }
+  std::vector<Piece> finished(std::size_t size) {
+    rest(size);
+    return std::move(all_);
+  }
+
+ private:
+  void rest(std::size_t end) {
+    if (end > at_) all_.push_back({at_, end, false});
+  }
+  std::vector<Piece> all_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+Pattern pattern_of(const std::function<bool(char32_t)>& set) {
+  return [set](const std::string& text) {
+    PieceList pieces;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t begin = at;
+      if (set(utf8::next(text, at))) pieces.match(begin, at);
+    }
+    return pieces.finished(text.size());
+  };
+}
+
+Pattern pattern_of(const std::string& literal) {
+  return [literal](const std::string& text) {
+    PieceList pieces;
+    if (!literal.empty())
+      for (std::size_t at = text.find(literal); at != std::string::npos; at = text.find(literal, at + literal.size()))
+        pieces.match(at, at + literal.size());
+    return pieces.finished(text.size());
+  };
+}
+
+Pattern inverted(const Pattern& pattern) {
+  return [pattern](const std::string& text) {
+    std::vector<Piece> pieces = pattern(text);
+    for (Piece& piece : pieces) piece.matches = !piece.matches;
+    return pieces;
+  };
+}
+
+// ---- Normalized ---------------------------------------------------------------------------------------------------
+
+Normalized::Normalized(const std::string& given) : text_(given) {
+  origins_.reserve(given.size());
+  for (std::size_t at = 0; at < given.size();) {
+    const std::size_t begin = at;
+    utf8::next(given, at);
+    origins_.insert(origins_.end(), at - begin, Span(begin, at));
+  }
+}
+
+void Normalized::transform(const Changes& changes, std::size_t skipped) {
+  std::size_t at = 0;  // in the old text
+  const auto skip = [&](std::size_t n) {
+    for (; n > 0 && at < text_.size(); --n) utf8::next(text_, at);
+  };
+  skip(skipped);
+  std::string text;
+  std::vector<Span> origins;
+  for (const Change& change : changes) {
+    const bool added = change.added > 0 || at >= text_.size();
+    const Span origin = !added ? origins_[at] : at == 0 ? Span(begin_, begin_) : origins_[at - 1];
+    if (!added) skip(1 + static_cast<std::size_t>(-change.added));
+    origins.insert(origins.end(), bytes_of(change.c), origin);
+    unicode::append(text, change.c);
+  }
+  text_ = std::move(text);
+  origins_ = std::move(origins);
+}
+
+void Normalized::keep(const std::function<bool(char32_t)>& kept) {
+  Changes changes;
+  std::size_t first = 0;  // how many go before the first that is kept
+  for (const char32_t c : characters(text_)) {
+    if (kept(c))
+      changes.push_back({c, 0});
+    else if (changes.empty())
+      ++first;
+    else
+      --changes.back().added;
+  }
+  transform(changes, first);
+}
+
+void Normalized::map(const std::function<char32_t(char32_t)>& to) {
+  Changes changes;
+  for (const char32_t c : characters(text_)) changes.push_back({to(c), 0});
+  transform(changes);
+}
+
+void Normalized::prepend(const std::string& text) {
+  if (text_.empty() || text.empty()) return;
+  std::size_t first = 0;
+  utf8::next(text_, first);
+  origins_.insert(origins_.begin(), text.size(), origins_[0]);
+  text_.insert(0, text);
+}
+
+void Normalized::replace(const Pattern& pattern, const std::string& content) {
+  std::string text;
+  std::vector<Span> origins;
+  for (const Piece& piece : pattern(text_)) {
+    if (piece.matches) {
+      text += content;
+      origins.insert(origins.end(), content.size(), piece.end == 0 ? Span(begin_, begin_) : origins_[piece.end - 1]);
+      continue;
+    }
+    text.append(text_, piece.begin, piece.end - piece.begin);
+    origins.insert(origins.end(), origins_.begin() + static_cast<std::ptrdiff_t>(piece.begin),
+                   origins_.begin() + static_cast<std::ptrdiff_t>(piece.end));
+  }
+  text_ = std::move(text);
+  origins_ = std::move(origins);
+}
+
+void Normalized::strip(bool left, bool right) {
+  const std::vector<char32_t> all = characters(text_);
+  std::size_t begin = 0, end = all.size();
+  while (left && begin < end && unicode::is_space(all[begin])) ++begin;
+  while (right && end > begin && unicode::is_space(all[end - 1])) --end;
+  Changes changes;
+  for (std::size_t i = begin; i < end; ++i) changes.push_back({all[i], 0});
+  transform(changes, begin);
+}
+
+Normalized Normalized::slice(std::size_t begin, std::size_t end) const {
+  Normalized part;
+  part.text_ = text_.substr(begin, end - begin);
+  part.origins_.assign(origins_.begin() + static_cast<std::ptrdiff_t>(begin),
+                       origins_.begin() + static_cast<std::ptrdiff_t>(end));
+  part.begin_ = begin < end ? origins_[begin].first : begin_;
+  return part;
+}
+
+std::vector<Normalized> Normalized::split(const Pattern& pattern, Behavior behavior) const {
+  std::vector<Piece> pieces = pattern(text_);
+  const bool next = behavior == Behavior::merged_with_next;
+  if (next) std::reverse(pieces.begin(), pieces.end());
+  std::vector<Piece> joined;
+  bool previous = false;
+  for (const Piece& piece : pieces) {
+    bool joins = false;
+    if (behavior == Behavior::contiguous) joins = piece.matches == previous;
+    if (behavior == Behavior::merged_with_previous || next) joins = piece.matches && !previous;
+    previous = piece.matches;
+    if (joins && !joined.empty())
+      (next ? joined.back().begin : joined.back().end) = next ? piece.begin : piece.end;
+    else if (behavior != Behavior::removed || !piece.matches)
+      joined.push_back(piece);
+  }
+  if (next) std::reverse(joined.begin(), joined.end());
+  std::vector<Normalized> parts;
+  for (const Piece& piece : joined)
+    if (piece.end > piece.begin) parts.push_back(slice(piece.begin, piece.end));
+  return parts;
+}
+
+}  // namespace fit::text

@@ -1,0 +1,36 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tokenizer/characters.hpp"
+#include "tokenizer/normalized.hpp"
+
+namespace fit::text {
+
+/// The regular expressions by which tokenizers split texts: literals, classes with \p{…}, \s, \d and \w, groups (?:…)
+/// and
+/// (?i:…), the look ahead (?=…) and (?!…), alternatives, and greedy repetitions. The first alternative that matches
+/// counts, as in Perl. A match takes time in proportion to its length and that of the pattern: no place in the pattern
+/// is tried twice at one place of the text.
+class Regex {
+ public:
+  /// Throws Error, with the pattern, for anything else.
+  explicit Regex(const std::string& pattern);
+  /// The matches of a text, from the left, none of them empty, and what lies between.
+  std::vector<Piece> pieces(const std::string& text) const;
+
+  struct Program;
+
+ private:
+  std::shared_ptr<const Program> program_;
+};
+
+/// The same as a pattern for Normalized.
+Pattern pattern_of(const Regex& regex);
+
+}  // namespace fit::text

@@ -1,0 +1,295 @@
+#include "fit/nn/tokenizer/tokenizer.hpp"
+
+#include <algorithm>
+#include <deque>
+
+#include "common/utf8.hpp"
+#include "fit/ops/ops.hpp"
+#include "io/atomic_file.hpp"
+#include "tokenizer/added_tokens.hpp"
+#include "tokenizers/tokens.hpp"
+#include "tokenizers/unicode.hpp"
+
+namespace fit::text {
+namespace {
+
+constexpr const char* tokenizer_op = "Tokenizer";
+constexpr std::size_t longest_list = 20'000'000;
+
+}  // namespace
+
+/// A tokenizer.json.
+struct TokenizerParts {
+  std::string file;  // the JSON text
+  Normalizer normalizer;
+  PreTokenizer pre_tokenizer;
+  std::unique_ptr<Model> model;
+  Decoder decoder;
+  Frame frame;
+  std::deque<AddedToken> added;  // their addresses stay
+  std::unordered_map<std::string, const AddedToken*> added_by_content;
+  TokenFinder plain, normalized;
+  struct Entry {
+    std::string content;  // as it is decoded
+    std::string bytes;
+    bool special = false;
+  };
+  std::unordered_map<std::int64_t, Entry> entries;
+  std::int64_t size = 0, padding = 0;
+
+  std::vector<Token> tokens_of(const std::string& text) const;
+  Encoding framed(const std::string& text, std::vector<Token> tokens, SpecialTokens special) const;
+  void add(const io::Config& config);
+};
+// The class of the public header, whose functions a shared library would export.
+struct Tokenizer::Parts : TokenizerParts {};
+
+// ---- reading ------------------------------------------------------------------------------------------------------
+
+void TokenizerParts::add(const io::Config& config) {
+  if (!config.has("added_tokens")) return;
+  for (const io::Config& one : config.objects("added_tokens")) {
+    AddedToken token;
+    token.id = one.integer("id");
+    token.content = one.text("content");
+    token.single_word = one.boolean("single_word", false);
+    token.lstrip = one.boolean("lstrip", false);
+    token.rstrip = one.boolean("rstrip", false);
+    token.normalized = one.boolean("normalized", false);
+    token.special = one.boolean("special", false);
+    one.check_all_read();
+    if (token.id < 0 || token.id >= largest_id) one.fail("id", " is ", token.id, ": expected a number below 2^31");
+    if (token.content.empty()) one.fail("content", " is empty");
+    const std::int64_t known = model->id(token.content);
+    if (known >= 0 && known != token.id) one.fail("id", " is ", token.id, ", and ", known, " in the vocabulary");
+    if (!added_by_content.emplace(token.content, nullptr).second)
+      one.fail("content", " is '", io::shown(token.content), "', which is there twice");
+    added.push_back(token);
+    const AddedToken* const stored = &added.back();
+    added_by_content[token.content] = stored;
+    std::string decoded = token.content;
+    if (token.normalized) {
+      Normalized x(token.content);
+      normalizer(x);
+      decoded = x.text();
+    }
+    (token.normalized ? normalized : plain).add(decoded, stored);
+    entries[token.id] = {decoded, token.content, token.special};
+  }
+}
+
+Tokenizer Tokenizer::load(const std::string& path) { return read(path, io::InputFile(tokenizer_op, path).rest()); }
+
+Tokenizer Tokenizer::read(const std::string& path, std::string json) {
+  const auto parts = std::make_shared<Parts>();
+  parts->file = std::move(json);
+  try {
+    const io::Config config(tokenizer_op, path, io::InputFile(tokenizer_op, path, parts->file), {12, longest_list});
+    parts->normalizer = normalizer_of(config, "normalizer");
+    parts->pre_tokenizer = pre_tokenizer_of(config, "pre_tokenizer");
+    parts->model = model_of(config, "model");
+    parts->decoder = decoder_of(config, "decoder");
+    parts->frame = frame_of(config, "post_processor");
+    const bool bytes =
+        config.has("decoder") && config.value("decoder").dump().find("\"ByteLevel\"") != std::string::npos;
+    for (const auto& [content, id] : parts->model->ids())
+      parts->entries[id] = {content, bytes ? bytes_of_token(content) : content};
+    parts->add(config);
+    for (const auto& [id, entry] : parts->entries) parts->size = std::max(parts->size, id + 1);
+    for (const auto* side : {&parts->frame.before, &parts->frame.behind})
+      for (const Token& token : *side)
+        if (parts->entries.count(token.id) == 0)
+          config.fail("post_processor", " adds the token ", token.id, ", which is not in the vocabulary");
+    if (config.has("padding")) parts->padding = config.object("padding").integer("pad_id", 0);
+    if (parts->entries.count(parts->padding) == 0)
+      parts->padding = parts->entries.empty() ? 0 : parts->entries.begin()->first;
+    config.ignore({"version", "truncation", "padding"});
+    config.check_all_read();
+  } catch (const FileError&) {
+    throw;
+  } catch (const Error& e) {
+    throw FileError(std::string("[") + tokenizer_op + "] " + path + ": " + e.what());
+  }
+  return Tokenizer(parts);
+}
+
+void Tokenizer::save(const std::string& path) const {
+  check_not_moved(tokenizer_op, parts_);
+  io::write_file(tokenizer_op, path, parts_->file);
+}
+
+// ---- encoding -----------------------------------------------------------------------------------------------------
+
+std::vector<Token> TokenizerParts::tokens_of(const std::string& text) const {
+  std::vector<Token> tokens;
+  const auto add_found = [&](const Normalized& part, const Found& found) {
+    const Normalized slice = part.slice(found.begin, found.end);
+    tokens.push_back({found.token->id, slice.text(), slice.origin(0, slice.text().size())});
+  };
+  const auto add_words = [&](Normalized part) {
+    std::vector<Normalized> words{std::move(part)};
+    pre_tokenizer(words);
+    for (const Normalized& word : words) {
+      if (word.empty()) continue;
+      for (Token& token : model->tokens_of(word.text())) {
+        token.span = word.origin(token.span.first, token.span.second);
+        tokens.push_back(std::move(token));
+      }
+    }
+  };
+  const Normalized whole(text);
+  for (const Found& found : plain.parts(text)) {
+    if (found.token) {
+      add_found(whole, found);
+      continue;
+    }
+    Normalized part = whole.slice(found.begin, found.end);
+    normalizer(part);
+    for (const Found& inner : normalized.parts(part.text())) {
+      if (inner.token)
+        add_found(part, inner);
+      else
+        add_words(part.slice(inner.begin, inner.end));
+    }
+  }
+  return tokens;
+}
+
+namespace {
+
+// Removes spaces from the ends of a token's span, as many as its content begins and ends with.
+void trim(const std::string& text, Token& token, bool first, bool prefix_space) {
+  const std::vector<char32_t> content = characters(token.content);
+  const auto is_blank = [](char32_t c) { return c == character_of_byte(' ') || unicode::is_space(c); };
+  std::size_t leading = 0, trailing = 0;
+  while (leading < content.size() && is_blank(content[leading])) ++leading;
+  while (trailing < content.size() && is_blank(content[content.size() - 1 - trailing])) ++trailing;
+  auto& [begin, end] = token.span;
+  if ((first || begin == 0) && prefix_space && leading == 1) leading = 0;
+  for (; leading > 0 && begin < end; --leading) utf8::next(text, begin);
+  for (; trailing > 0 && end > begin; --trailing) do
+      --end;
+    while (end > begin && !utf8::starts_code_point(text[end]));
+}
+
+}  // namespace
+
+Encoding TokenizerParts::framed(const std::string& text, std::vector<Token> tokens, SpecialTokens special) const {
+  if (frame.trims)
+    for (std::size_t i = 0; i < tokens.size(); ++i) trim(text, tokens[i], i == 0, frame.prefix_space);
+  Encoding all;
+  const auto add_all = [&](const std::vector<Token>& some) {
+    for (const Token& token : some) {
+      all.ids.push_back(token.id);
+      all.tokens.push_back(token.content);
+      all.offsets.emplace_back(static_cast<std::int64_t>(token.span.first),
+                               static_cast<std::int64_t>(token.span.second));
+    }
+  };
+  if (special == SpecialTokens::with) add_all(frame.before);
+  add_all(tokens);
+  if (special == SpecialTokens::with) add_all(frame.behind);
+  return all;
+}
+
+Encoding Tokenizer::encoding(const std::string& text, SpecialTokens special) const {
+  check_not_moved(tokenizer_op, parts_);
+  unicode::points_of(tokenizer_op, text);
+  return parts_->framed(text, parts_->tokens_of(text), special);
+}
+
+Tensor Tokenizer::encode(const std::string& text) const { return ids_tensor(encoding(text).ids); }
+
+Batch Tokenizer::encode(const std::vector<std::string>& texts, std::int64_t max_length) const {
+  check_not_moved(tokenizer_op, parts_);
+  const auto added = static_cast<std::int64_t>(parts_->frame.before.size() + parts_->frame.behind.size());
+  if (texts.empty()) check::fail(tokenizer_op, "there are no texts: give at least one");
+  if (max_length < 0 || (max_length > 0 && max_length < added))
+    check::fail(tokenizer_op, "max_length is ", max_length, ": it must be 0 (all) or at least ", added,
+                ", the number of tokens that are added");
+  std::vector<Ids> rows;
+  std::vector<std::int64_t> lengths;
+  for (const std::string& text : texts) {
+    unicode::points_of(tokenizer_op, text);
+    std::vector<Token> tokens = parts_->tokens_of(text);
+    if (max_length > 0) tokens.resize(std::min(tokens.size(), static_cast<std::size_t>(max_length - added)));
+    rows.push_back(parts_->framed(text, std::move(tokens), SpecialTokens::with).ids);
+    lengths.push_back(static_cast<std::int64_t>(rows.back().size()));
+  }
+  const std::int64_t T = *std::max_element(lengths.begin(), lengths.end()), B = static_cast<std::int64_t>(texts.size());
+  Ids ids;
+  for (Ids& row : rows) {
+    row.resize(static_cast<std::size_t>(T), parts_->padding);
+    ids.insert(ids.end(), row.begin(), row.end());
+  }
+  return {tensor(ids, {B, T}), arange(T).reshape({1, 1, T}) < tensor(lengths, {B, 1, 1})};
+}
+
+// ---- decoding -----------------------------------------------------------------------------------------------------
+
+std::int64_t Tokenizer::size() const {
+  check_not_moved(tokenizer_op, parts_);
+  return parts_->size;
+}
+
+std::int64_t Tokenizer::id(const std::string& token) const {
+  check_not_moved(tokenizer_op, parts_);
+  const auto added = parts_->added_by_content.find(token);
+  return added == parts_->added_by_content.end() ? parts_->model->id(token) : added->second->id;
+}
+
+const std::string& Tokenizer::token(std::int64_t id) const {
+  check_not_moved(tokenizer_op, parts_);
+  const auto found = parts_->entries.find(id);
+  if (found == parts_->entries.end())
+    check::fail(tokenizer_op, "there is no token ", id, ": the ids are below ", parts_->size);
+  return found->second.bytes;
+}
+
+std::string Tokenizer::decode(const std::vector<std::int64_t>& ids) const {
+  return decode(ids, SpecialTokens::without);
+}
+
+std::string Tokenizer::decode(const std::vector<std::int64_t>& ids, SpecialTokens special) const {
+  check_not_moved(tokenizer_op, parts_);
+  std::vector<std::string> tokens;
+  for (const std::int64_t id : ids) {
+    token(id);
+    const Parts::Entry& entry = parts_->entries.at(id);
+    if (special == SpecialTokens::with || !entry.special) tokens.push_back(entry.content);
+  }
+  parts_->decoder(tokens);
+  std::string text;
+  for (const std::string& token : tokens) text += token;
+  return text;
+}
+
+// ---- TokenStream --------------------------------------------------------------------------------------------------
+
+TokenStream::TokenStream(Tokenizer tokenizer, SpecialTokens special)
+    : tokenizer_(std::move(tokenizer)), special_(special) {}
+
+std::string TokenStream::push(std::int64_t id) {
+  ids_.push_back(id);
+  const std::string text = tokenizer_.decode(ids_, special_);
+  const std::string unfinished = "\xEF\xBF\xBD";
+  const bool ends = text.size() >= unfinished.size() &&
+                    text.compare(text.size() - unfinished.size(), unfinished.size(), unfinished) == 0;
+  if (text.size() <= shown_bytes_ || ends) return {};
+  std::string fresh = text.substr(shown_bytes_);
+  // The tokens of this text stay, because decoders treat the first token in another way.
+  ids_.erase(ids_.begin(), ids_.begin() + static_cast<std::ptrdiff_t>(shown_ids_));
+  shown_ids_ = ids_.size();
+  shown_bytes_ = tokenizer_.decode(ids_, special_).size();
+  return fresh;
+}
+
+std::string TokenStream::finish() {
+  const std::string text = tokenizer_.decode(ids_, special_);
+  std::string rest = text.size() > shown_bytes_ ? text.substr(shown_bytes_) : std::string();
+  ids_.clear();
+  shown_ids_ = shown_bytes_ = 0;
+  return rest;
+}
+
+}  // namespace fit::text

@@ -1,0 +1,103 @@
+// Chat templates beside transformers' Jinja (tests/golden/chat.py).
+#include "fit/nn/chat/chat_template.hpp"
+
+#include "fit/io/npz.hpp"
+#include "fit/tensor/lookup.hpp"
+#include "support/catch.hpp"
+#include "support/files.hpp"
+
+namespace fit::test::chat_template_test {
+namespace {
+
+using Catch::Matchers::Contains;
+
+const StateDict& arrays() {
+  static const StateDict all = load_npz(FIT_GOLDEN_DIR "/chat.npz");
+  return all;
+}
+
+std::string text_at(const std::string& name) {
+  const auto bytes = at(arrays(), name).to_vector<std::int64_t>();
+  return std::string(bytes.begin(), bytes.end());
+}
+
+std::string applied(const std::string& source, const std::string& messages = "[]",
+                    const std::string& variables = "{}") {
+  return text::ChatTemplate(source).apply_json(messages, text::ChatOptions().variables(variables));
+}
+
+}  // namespace
+
+TEST_CASE("chat templates give transformers' texts", "[golden][chat]") {
+  int texts = 0, refused = 0;
+  for (const auto& [key, bytes] : arrays()) {
+    const std::size_t first = key.find('/'), last = key.rfind('/');
+    if (first == last) continue;
+    INFO(key);
+    const std::string conversation = key.substr(first + 1, last - first - 1), expected = text_at(key);
+    const text::ChatTemplate chat(text_at(key.substr(0, first) + "/template"), text_at(conversation + "/variables"));
+    const auto options = text::ChatOptions().add_generation_prompt(key.back() == '1');
+    if (expected.rfind("Error: ", 0) == 0) {
+      const std::string reason = expected.substr(7);
+      if (reason.rfind("can only", 0) == 0)
+        CHECK_THROWS_AS(chat.apply_json(text_at(conversation + "/messages"), options), Error);
+      else
+        CHECK_THROWS_WITH(chat.apply_json(text_at(conversation + "/messages"), options), Contains(reason));
+      ++refused;
+    } else {
+      CHECK(chat.apply_json(text_at(conversation + "/messages"), options) == expected);
+      ++texts;
+    }
+  }
+  CHECK(texts > 80);
+  CHECK(refused > 5);
+}
+
+TEST_CASE("a chat template refuses what it does not know, and names it", "[chat]") {
+  const auto refuses = [](const std::string& source, const std::string& why) {
+    INFO(source);
+    CHECK_THROWS_WITH(applied(source), Contains(why));
+  };
+  refuses("{% include 'x' %}", "line 1: the statement 'include' is not known here");
+  refuses("a\n{{ 'x' | rot13 }}", "the filter 'rot13' of a string is not known here");
+  refuses("{{ x is prime }}", "the test 'prime' is not known here");
+  refuses("{{ 'x'.encode() }}", "the method 'encode' of a string is not known here");
+  refuses("{{ lipsum() }}", "the function 'lipsum' is not known here");
+  refuses("{{ missing.name }}", "of a value that is not defined");
+  refuses("{{ messages }}", "a array can't be printed here: the template should use tojson");
+  refuses("{% if x %}", "'endif' is missing");
+  refuses("{{ 'x }}", "a string has no end");
+  refuses("{{ 1 + 'x' }}", "'+' of a number and a string");
+  refuses("{% for i in range(1000000) %}{% endfor %}", "range() is too long");
+  refuses("{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}", "runs for too long");
+  refuses("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "too many macros in macros");
+  refuses("{{ " + std::string(5000, '(') + '1' + std::string(5000, ')') + " }}", "nests too deeply");
+  refuses("{{ (((", "'}}' is missing");
+  refuses("{{ '\xC3\xA9' | upper }}", "upper of letters beyond ASCII is not known here");
+  refuses("{{ 'a b'.split(None, 1) | join }}", "split: a number of splits needs a separator");
+  refuses("{% for i in range(9000000000000000) %}{% endfor %}", "range()");
+  CHECK_THROWS_WITH(applied("x", "{}"), Contains("messages is a object: expected a list"));
+  CHECK_THROWS_WITH(applied("x", "[", "{}"), Contains("messages is not JSON"));
+  CHECK_THROWS_WITH(applied("x", "[]", "[]"), Contains("variables is a array: expected a JSON object"));
+}
+
+TEST_CASE("methods of strings work on characters", "[chat]") {
+  CHECK(applied("{{ '\xC2\xA0 \xC3\x89t\xC3\xA9\xE3\x80\x80' | trim | lower }}") == "\xC3\xA9t\xC3\xA9");
+  CHECK(applied("{{ '\xC3\xA9\xC3\xA8x'.strip('\xC3\xA9') }}") == "\xC3\xA8x");
+  CHECK(applied("{{ '\xC3\xA9x'.find('x') }}") == "1");
+  CHECK(applied("{{ ' a  \xC2\xA0 b '.split() | join('|') }}") == "a|b");
+  CHECK(applied("{{ 'abc'[::n] }}", "[]", "{\"n\": 9000000000000000000}") == "a");
+}
+
+TEST_CASE("messages are a role and a content", "[chat]") {
+  const text::ChatTemplate chat(
+      "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if "
+      "add_generation_prompt %}<{{ who }}>{% endif %}",
+      "{\"who\": \"model\"}");
+  CHECK(chat.apply({{"user", "Hi \xC3\xA9"}, {"model", "Ho"}}) == "<user>Hi \xC3\xA9<model>Ho<model>");
+  CHECK(chat.apply({{"user", "Hi"}}, text::ChatOptions().add_generation_prompt(false)) == "<user>Hi");
+  CHECK_THROWS_WITH(chat.apply({{"user", "\xFF"}}), Contains("not UTF-8"));
+  CHECK_THROWS_WITH(text::ChatTemplate("\xFF"), Contains("not UTF-8"));
+}
+
+}  // namespace fit::test::chat_template_test
