@@ -11,10 +11,10 @@ nm -D --defined-only "$so" | awk '{ print $3 }' | sort -u >"$stage/exported"
 grep -q _ZN3fit6matmul "$stage/exported" || { echo "$so does not export fit::matmul"; exit 1; }
 
 # A name is what stands before the arguments: fit::nn::Linear::forward(…) const. Templates of the standard library, and
-# what the compiler makes for a type (its vtable), are left out, and so are the members of four classes that public
+# what the compiler makes for a type (its vtable), are left out, and so are the members of five classes that public
 # headers name, but don't define: they are as visible as their class.
 c++filt <"$stage/exported" | sed -E 's/\[abi:cxx11\]//; s/operator.*/operator/; s/<.*//; s/\(.*//; s/.* //' | grep '^fit::' |
-  grep -vE '^fit::(detail::ObserverList|dist::DataParallel::Buckets|nn::ListOf|LossParts)::' | sort -u >"$stage/names"
+  grep -vE '^fit::(detail::ObserverList|detail::TrainingFiles|dist::DataParallel::Buckets|nn::ListOf|LossParts)::' | sort -u >"$stage/names"
 grep -rhowE '~?[A-Za-z_][A-Za-z0-9_]*' "$fit/core/include" "$fit/nn/include" "$fit/nn/plot/include" | sort -u >"$stage/words"
 internal=$(awk -F'::' 'NR == FNR { word[$1]; next } { for (i = 1; i <= NF; i++) if (!($i in word)) { print; next } }' \
   "$stage/words" "$stage/names")

@@ -122,7 +122,7 @@ const Writer writers[] = {
        if (!fs::exists(p)) put(p, rows);
        MetricsLog(p, 1000);
      }},
-    {"copy_file", ".safetensors", "nn/training/trainer_files.cpp", nullptr,  // previous.safetensors without hard links
+    {"copy_file", ".safetensors", "nn/training/training_files.cpp", nullptr,  // previous.safetensors without hard links
      [](const std::string& p, const Tensor& x) {
        io::copy_file("copy_file", x.numel() > 9 ? FIT_OPS_HEADER : FIT_TENSOR_HEADER, p);
      }},
