@@ -94,8 +94,8 @@ class HeadScores {
       const Step& s = program_->steps[k];
       if (s.level != Level::head || !s.differentiable) continue;
       W* const g = gradients(s).first;
-      V sum(W(0));
-      for (std::int64_t x = 0; x < size_; x += V::size) sum = sum + load<V>(g + x);
+      Pack<W> sum(W(0));
+      for (std::int64_t x = 0; x < size_; x += Pack<W>::size) sum = sum + load<Pack<W>>(g + x);
       const W all = sum_lanes(sum);
       V(W(0)).store_unaligned(g);
       g[0] = all;
@@ -280,9 +280,9 @@ class HeadScores {
       case Op::remainder:
         return by([](const V& p, const V& q) { return p - q * xsimd::floor(p / q); });
       case Op::minimum:
-        return by([](const V& p, const V& q) { return xsimd::select((p < q) | (p != p), p, q); });
+        return by([](const V& p, const V& q) { return xsimd::select((p < q) | xsimd::isnan(p), p, q); });
       case Op::maximum:
-        return by([](const V& p, const V& q) { return xsimd::select((p > q) | (p != p), p, q); });
+        return by([](const V& p, const V& q) { return xsimd::select((p > q) | xsimd::isnan(p), p, q); });
       case Op::less:
         return by([](const V& p, const V& q) { return truth(p < q); });
       case Op::less_equal:
@@ -395,8 +395,9 @@ class HeadScores {
       return give(
           s, 0, [](const V& d) { return d; }, dy);
     for (std::int64_t r = 0; r < lines_; ++r) {
-      V sum(W(0));
-      for (std::int64_t j = 0; j < size_; j += V::size) sum = sum + attended(r, j, load<V>(dy.at(r) + j));
+      Pack<W> sum(W(0));
+      for (std::int64_t j = 0; j < size_; j += Pack<W>::size)
+        sum = sum + select(mask_of_bits<Pack<W>>(attends_[r] >> j), load<Pack<W>>(dy.at(r) + j), Pack<W>(W(0)));
       gradients(to).first[first_ + r] += sum_lanes(sum);
     }
   }
