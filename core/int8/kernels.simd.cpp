@@ -9,23 +9,26 @@
 namespace fit::kernels {
 namespace {
 
-using V = Vec<float>;
+using V = Pack<float>;
 constexpr std::int64_t W = V::size;
 
-V load_int8(const std::int8_t* p) {
+Vec<float> load_register(const std::int8_t* p) {
 #if defined(__AVX512F__)
   __m128i bytes;
   __builtin_memcpy(&bytes, p, sizeof bytes);
-  return V(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes)));
+  return Vec<float>(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes)));
 #elif defined(__AVX2__)
   std::int64_t bytes;
   __builtin_memcpy(&bytes, p, sizeof bytes);
-  return V(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_cvtsi64_si128(bytes))));
+  return Vec<float>(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_cvtsi64_si128(bytes))));
 #else
-  alignas(64) float wide[V::size];
-  for (std::int64_t i = 0; i < W; ++i) wide[i] = p[i];
-  return V::load_aligned(wide);
+  alignas(64) float wide[Vec<float>::size];
+  for (std::size_t i = 0; i < Vec<float>::size; ++i) wide[i] = p[i];
+  return Vec<float>::load_aligned(wide);
 #endif
+}
+V load_int8(const std::int8_t* p) {
+  return from_registers<V>([p](std::int64_t i) { return load_register(p + i); });
 }
 
 // Loads the first n lanes; the others are 0.
@@ -57,7 +60,7 @@ void dots(const float* x, std::int64_t ldx, const Int8Task& task, std::int64_t r
       FIT_UNROLL for (int i = 0; i < M; ++i) a[i] = get_x(x + i * ldx);
       FIT_UNROLL for (int r = 0; r < R; ++r) {
         const V b = get_w(from + r * step * w.ld);
-        FIT_UNROLL for (int i = 0; i < M; ++i) sum[chain][r][i] = sum[chain][r][i] + a[i] * b;
+        FIT_UNROLL for (int i = 0; i < M; ++i) sum[chain][r][i] = fma(a[i], b, sum[chain][r][i]);
       }
     };
     const auto add_whole = [&](int chain, std::int64_t at) {
@@ -83,10 +86,10 @@ void dots(const float* x, std::int64_t ldx, const Int8Task& task, std::int64_t r
           [&](const std::int8_t* p) { return load_int8(p + l, end - l); });
     FIT_UNROLL for (int r = 0; r < R; ++r) {
       const V scale(w.scales[(row + r * step) * groups + g]);
-      FIT_UNROLL for (int i = 0; i < M; ++i) total[r][i] = total[r][i] + scale * (sum[0][r][i] + sum[1][r][i]);
+      FIT_UNROLL for (int i = 0; i < M; ++i) total[r][i] = fma(scale, sum[0][r][i] + sum[1][r][i], total[r][i]);
     }
   }
-  store_dots<M, R>(total, [&](int i, int r, float dot) {
+  store_dots<M, R, float>(total, [&](int i, int r, float dot) {
     const std::int64_t j = row + r * step;
     task.c[i * task.ldc + j] = task.bias ? dot + task.bias[j] : dot;
   });

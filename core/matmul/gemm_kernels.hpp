@@ -98,11 +98,7 @@ inline namespace FIT_ISA_NAMESPACE {
 
 // A block of a is [mc, kc] and fits the L2 cache. A slice of b is [kc, slice_width] and fits the L1 cache.
 constexpr std::int64_t mc = 192;
-#if defined(__AVX512F__)
 constexpr std::int64_t kc = 128;
-#else
-constexpr std::int64_t kc = 384;
-#endif
 
 // A transposed a with rows of a page or more apart is copied first: there the processor does not prefetch.
 template <class T>

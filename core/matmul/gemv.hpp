@@ -30,11 +30,12 @@ bool apply_beta(const GemmParams<T>& p, T* c) {
 }
 
 // The number of columns of c (rows of b) computed side by side: one for each of `streams`, or fewer if registers are
-// short. Registers hold `sums` vectors for each element of c, M vectors of a, and one of b.
+// short. Registers hold `sums` packs for each element of c, M packs of a, and one of b.
 template <int M, int sums, int streams>
 constexpr int columns_at_once() {
+  constexpr int registers = Pack<float>::size / Vec<float>::size;
   int columns = streams;
-  while (columns > 1 && sums * M * columns + M + 1 > vector_registers) columns /= 2;
+  while (columns > 1 && (sums * M * columns + M + 1) * registers > vector_registers) columns /= 2;
   return columns;
 }
 
@@ -55,11 +56,11 @@ void each_columns(std::int64_t n, Part part, const Dots& dots, ColumnsDone done)
 }
 
 // Calls store(i, r, dot) with the sums of the lanes.
-template <int M, int R, class V, class Store>
-inline void store_dots(const V (&sum)[R][M], const Store& store) {
+template <int M, int R, class T, class Store>
+inline void store_dots(const Pack<T> (&sum)[R][M], const Store& store) {
   constexpr int N = std::min(R, 4);
   FIT_UNROLL for (int i = 0; i < M; ++i) FIT_UNROLL for (int r = 0; r < R; r += N) {
-    typename V::value_type dots[N];
+    T dots[N];
     sum_lanes<N, M>(&sum[r][i], dots);
     FIT_UNROLL for (int n = 0; n < N; ++n) store(i, r + n, dots[n]);
   }
@@ -68,7 +69,7 @@ inline void store_dots(const V (&sum)[R][M], const Store& store) {
 // M rows of c and R columns, `step` apart: each vector of b is read once for all rows of a.
 template <int M, int R, class T, class B>
 void dot_block(const GemmParams<T>& p, std::int64_t step, const T* a, const B* b, T* c) {
-  using V = Vec<T>;
+  using V = Pack<T>;
   constexpr std::int64_t W = V::size;
   V sum[R][M];
   FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = V(T(0));
@@ -77,13 +78,13 @@ void dot_block(const GemmParams<T>& p, std::int64_t step, const T* a, const B* b
     FIT_UNROLL for (int i = 0; i < M; ++i) x[i] = get(a + i * p.lda);
     FIT_UNROLL for (int r = 0; r < R; ++r) {
       const V w = get(b + r * step * p.ldb);
-      FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = sum[r][i] + x[i] * w;
+      FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = fma(x[i], w, sum[r][i]);
     }
   };
   std::int64_t k = 0;
   for (; k + W <= p.k; k += W) add([k](const auto* at) { return load<V>(at + k); });
   if (k < p.k) add([&p, k](const auto* at) { return load_part<V>(at + k, p.k - k); });
-  store_dots<M, R>(sum, [&](int i, int r, T dot) {
+  store_dots<M, R, T>(sum, [&](int i, int r, T dot) {
     T& to = c[i * p.ldc + r * step];
     to = p.alpha * dot + (p.beta == T(0) ? T(0) : p.beta * to);
   });
@@ -111,7 +112,7 @@ void axpy_block(const GemmParams<T>& p, std::int64_t k, const T* a, const B* b, 
     FIT_UNROLL for (int i = 0; i < M; ++i) sum[i] = add ? access.template load<V>(c + i * p.ldc + j, T(0)) : V(T(0));
     FIT_UNROLL for (int r = 0; r < R; ++r) {
       const V w = access.template load<V>(b + (k + r) * p.ldb + j, B(0));
-      FIT_UNROLL for (int i = 0; i < M; ++i) sum[i] = sum[i] + x[r][i] * w;
+      FIT_UNROLL for (int i = 0; i < M; ++i) sum[i] = xsimd::fma(x[r][i], w, sum[i]);
     }
     FIT_UNROLL for (int i = 0; i < M; ++i) access.store(sum[i], c + i * p.ldc + j);
   });

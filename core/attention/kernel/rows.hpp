@@ -19,7 +19,7 @@ constexpr std::int64_t N = key_block;
 // Query i of a call, in a tile. Below, j counts keys from j0, up to `width`.
 template <class W>
 struct Row {
-  using V = Vec<W>;
+  using V = Pack<W>;
   const AttentionScores<W>& a;
   std::int64_t b, h, i, j0, count, width;
   std::int64_t to;        // no key from here on is read
@@ -54,15 +54,15 @@ struct Row {
   }
   // x at j if the query attends to that key, else `masked`. A choice, not a product: x may be NaN.
   V select(std::int64_t j, const V& x, const V& masked) const {
-    return xsimd::select(mask_of_bits<V>(attends >> j), x, masked);
+    return kernels::select(mask_of_bits<V>(attends >> j), x, masked);
   }
 };
 
 // Products x, times `factor`, of the keys from j on, with the bias and alibi.
 template <class W>
-[[gnu::always_inline]] inline Vec<W> biased_score(const Row<W>& r, std::int64_t j, const Vec<W>& lanes,
-                                                  const Vec<W>& factor, Vec<W> x) {
-  using V = Vec<W>;
+[[gnu::always_inline]] inline Pack<W> biased_score(const Row<W>& r, std::int64_t j, const Pack<W>& lanes,
+                                                   const Pack<W>& factor, Pack<W> x) {
+  using V = Pack<W>;
   const AttentionScores<W>& a = r.a;
   x = x * factor;
   if (a.bias.data) {
@@ -71,22 +71,22 @@ template <class W>
     x = x + (left == static_cast<std::int64_t>(V::size) ? load<V>(bias) : load_part<V>(bias, left));
   }
   if (a.alibi) {
-    const V distance = xsimd::abs(lanes + V(static_cast<W>(r.j0 + j - a.place(r.i))));
-    x = x - V(a.alibi[r.h]) * distance;
+    const V distance = abs(lanes + V(static_cast<W>(r.j0 + j - a.place(r.i))));
+    x = fnma(V(a.alibi[r.h]), distance, x);
   }
   return x;
 }
 
 // s = score(j, s) for the keys of a row, -inf where the query does not attend. Returns the maximum of each lane.
 template <class W, class Score>
-Vec<W> masked_scores(const Row<W>& r, W* s, const Score& score) {
-  using V = Vec<W>;
+Pack<W> masked_scores(const Row<W>& r, W* s, const Score& score) {
+  using V = Pack<W>;
   const V masked(-std::numeric_limits<W>::infinity());
   V max = masked;
   for (std::int64_t j = 0; j < r.width; j += V::size) {
     const V x = r.select(j, score(j, load<V>(s + j)), masked);
-    x.store_unaligned(s + j);
-    max = xsimd::max(max, x);
+    store(x, s + j);
+    max = kernels::max(max, x);
   }
   return max;
 }
@@ -94,16 +94,16 @@ Vec<W> masked_scores(const Row<W>& r, W* s, const Score& score) {
 // Makes of a row of products what a function of scores takes: multiplies by the factor, and adds the bias and alibi.
 template <class W>
 FIT_ONE_COPY void biased_scores(const Row<W>& r, W* s) {
-  const Vec<W> factor(r.factor), lanes = lane_numbers<Vec<W>>();
-  for (std::int64_t j = 0; j < r.width; j += Vec<W>::size)
-    biased_score(r, j, lanes, factor, load<Vec<W>>(s + j)).store_unaligned(s + j);
+  using V = Pack<W>;
+  const V factor(r.factor), lanes = lane_numbers<V>();
+  for (std::int64_t j = 0; j < r.width; j += V::size) store(biased_score(r, j, lanes, factor, load<V>(s + j)), s + j);
 }
 
 // Makes scores of a row of products. With a function of scores, the row has its results, and is only masked. Returns
 // the maximum of each lane.
 template <class W>
-Vec<W> row_scores(const Row<W>& r, W* s) {
-  using V = Vec<W>;
+Pack<W> row_scores(const Row<W>& r, W* s) {
+  using V = Pack<W>;
   const bool scaled = r.a.score || r.factor == W(1);
   const V factor(scaled ? W(1) : r.factor);
   if (r.biased() && !r.a.score) {
@@ -116,9 +116,9 @@ Vec<W> row_scores(const Row<W>& r, W* s) {
     V x = load<V>(s + j);
     if (!scaled) {
       x = x * factor;
-      x.store_unaligned(s + j);
+      store(x, s + j);
     }
-    max = xsimd::max(max, x);
+    max = kernels::max(max, x);
   }
   return max;
 }
@@ -152,15 +152,15 @@ void drop(const Row<W>& r, W* weights) {
 // Writes 0 over x where the query does not attend.
 template <class W>
 void clear_masked(const Row<W>& r, W* x) {
-  using V = Vec<W>;
+  using V = Pack<W>;
   const V zero(W(0));
-  for (std::int64_t j = 0; j < r.width; j += V::size) r.select(j, load<V>(x + j), zero).store_unaligned(x + j);
+  for (std::int64_t j = 0; j < r.width; j += V::size) store(r.select(j, load<V>(x + j), zero), x + j);
 }
 
 // The running softmax of a block of queries.
 template <class W>
 struct Softmax {
-  using V = Vec<W>;
+  using V = Pack<W>;
   W* m;  // [query_block]: -inf before the first key
   W* l;  // [query_block, lanes]: lane by lane
   // m need not be the maximum: any score near it keeps the exponentials in range, and a new m costs a pass over o.
@@ -179,10 +179,10 @@ struct Softmax {
   // Makes exponentials of row i of scores s with the maximum `max`. o [cols] is the row's context so far.
   void add(std::int64_t i, const V& max, std::int64_t width, W* s, W* o, std::int64_t cols) const {
     V sum = load<V>(lanes(i));
-    if (xsimd::any(max > V(m[i] + slack))) {
+    if (any(max > V(m[i] + slack))) {
       const W high = max_lanes(max);
       if (m[i] != -std::numeric_limits<W>::infinity()) {
-        const W shrink = std::exp(m[i] - high);
+        const W shrink = exp_of(Vec<W>(m[i] - high)).get(0);
         sum = sum * V(shrink);
         copy_scaled(o, shrink, cols, o);
       }
@@ -192,10 +192,10 @@ struct Softmax {
     const V from(m[i] == -std::numeric_limits<W>::infinity() ? W(0) : m[i]);
     for (std::int64_t j = 0; j < width; j += V::size) {
       const V p = exp_of(load<V>(s + j) - from);
-      p.store_unaligned(s + j);
+      store(p, s + j);
       sum = sum + p;
     }
-    sum.store_unaligned(lanes(i));
+    store(sum, lanes(i));
   }
 };
 
@@ -203,7 +203,7 @@ struct Softmax {
 // softmax. dw, if it is not null, are gradients of the weights, and become those of the scores: dS = P (dP - delta).
 template <class W>
 void row_weights(const Row<W>& r, const SoftmaxStats<const W>& stats, W* s, W* w, W* dw = nullptr, W delta = 0) {
-  using V = Vec<W>;
+  using V = Pack<W>;
   // Products that are scores already need a mask only.
   const bool scores = r.a.score || (r.factor == W(1) && !r.biased()), masks = scores && !r.full();
   if (!scores) row_scores(r, s);
@@ -212,8 +212,8 @@ void row_weights(const Row<W>& r, const SoftmaxStats<const W>& stats, W* s, W* w
     V x = load<V>(s + j);
     if (masks) x = r.select(j, x, masked);
     const V weight = exp_of(x - m) * inv_l;
-    weight.store_unaligned(w + j);
-    if (dw) (weight * (load<V>(dw + j) - V(delta))).store_unaligned(dw + j);
+    store(weight, w + j);
+    if (dw) store(weight * (load<V>(dw + j) - V(delta)), dw + j);
   }
   if (std::isnan(stats.inv_l[r.index()])) clear_masked(r, w);
 }

@@ -3,13 +3,13 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/simd/simd.hpp"
+#include "kernels/simd/math.hpp"
 #include "kernels/simd/transpose.hpp"
 
 namespace fit::kernels {
 namespace {
 
-using Wide = Vec<double>;
+using Wide = Pack<double>;
 constexpr std::int64_t W = Wide::size;
 
 // Each reduction defines a term and how to combine terms, for vectors and numbers.
@@ -35,9 +35,7 @@ struct Squares : Sum {
 struct Exps : Sum {
   template <class V>
   static V term(const V& x, const V& centre) {
-    using std::exp;
-    using xsimd::exp;
-    return exp(x - centre);
+    return math::exp_normal(x - centre);
   }
 };
 struct Prod : Sum {
@@ -47,22 +45,20 @@ struct Prod : Sum {
     return a * b;
   }
 };
-template <class T>
-std::enable_if_t<std::is_arithmetic_v<T>, T> choose(int c, T a, T b) {
-  return c ? a : b;
-}
-template <class T, class A>
-xsimd::batch<T, A> choose(const xsimd::batch_bool<T, A>& c, const xsimd::batch<T, A>& a, const xsimd::batch<T, A>& b) {
-  return xsimd::select(c, a, b);
+template <class Mask, class V>
+V choose(const Mask& c, const V& a, const V& b) {
+  if constexpr (std::is_arithmetic_v<V>)
+    return c ? a : b;
+  else
+    return select(c, a, b);
 }
 // xsimd's != is false for NaN, unlike C++'s.
-template <class T>
-std::enable_if_t<std::is_arithmetic_v<T>, int> is_nan(T v) {
-  return v != v;  // NOLINT(misc-redundant-expression)
-}
-template <class T, class A>
-auto is_nan(const xsimd::batch<T, A>& v) {
-  return xsimd::isnan(v);
+template <class V>
+auto is_nan(const V& v) {
+  if constexpr (std::is_arithmetic_v<V>)
+    return int{v != v};  // NOLINT(misc-redundant-expression)
+  else
+    return isnan(v);
 }
 struct Max : Sum {
   static constexpr bool chooses = true;
@@ -81,18 +77,9 @@ struct Min : Sum {
   }
 };
 
-template <class Op, class V>
-auto across(const V& v) {
-  alignas(64) typename V::value_type lane[V::size];
-  v.store_aligned(lane);
-  for (std::size_t half = V::size / 2; half > 0; half /= 2)
-    for (std::size_t i = 0; i < half; ++i) lane[i] = Op::combine(lane[i], lane[i + half]);
-  return lane[0];
-}
-
 template <class Op, class T>
 double fold_run(const T* x, std::int64_t n, double centre) {
-  using V = std::conditional_t<Op::chooses, Vec<T>, Wide>;
+  using V = std::conditional_t<Op::chooses, Pack<T>, Wide>;
   using E = typename V::value_type;
   constexpr std::int64_t size = V::size;
   const V c(static_cast<E>(centre)), start(static_cast<E>(Op::identity));
@@ -104,36 +91,50 @@ double fold_run(const T* x, std::int64_t n, double centre) {
   };
   V sum[4] = {start, start, start, start};
   std::int64_t i = 0;
+  const auto add = [&](V& to, std::int64_t at) {
+    if constexpr (std::is_same_v<Op, Squares>) {
+      const V d = load_wide<V>(x + at) - c;
+      to = fma(d, d, to);
+    } else {
+      to = Op::combine(to, term(at));
+    }
+  };
   for (; i + 4 * size <= n; i += 4 * size)
-    for (int j = 0; j < 4; ++j) sum[j] = Op::combine(sum[j], term(i + j * size));
-  for (int j = 0; i + size <= n; i += size, ++j) sum[j] = Op::combine(sum[j], term(i));
+    for (int j = 0; j < 4; ++j) add(sum[j], i + j * size);
+  for (int j = 0; i + size <= n; i += size, ++j) add(sum[j], i);
+  const auto combine = [](const auto& a, const auto& b) { return Op::combine(a, b); };
   double total = Op::identity;
   if (n >= size)
-    total = static_cast<double>(across<Op>(Op::combine(Op::combine(sum[0], sum[1]), Op::combine(sum[2], sum[3]))));
-  for (; i < n; ++i) total = Op::combine(total, Op::term(static_cast<double>(x[i]), centre));
+    total = static_cast<double>(combine_lanes(combine, combine(combine(sum[0], sum[1]), combine(sum[2], sum[3]))));
+  if (i == n) return total;
+  alignas(64) double rest[Wide::size < V::size ? V::size : Wide::size];
+  if constexpr (Op::chooses)
+    for (std::int64_t l = 0; l < n - i; ++l) rest[l] = static_cast<double>(x[i + l]);
+  else
+    store(Op::term(load_wide_part<V>(x + i, n - i), c), rest);
+  for (std::int64_t l = 0; l < n - i; ++l) total = Op::combine(total, rest[l]);
   return total;
 }
 
 // Four rows at once, so that the accumulators are read and written once for four rows.
 template <class Op, class T>
 void fold_columns(double* acc, const T* x, const double* centre, std::int64_t n, std::int64_t rows, std::int64_t step) {
-  const auto each = [&](auto get, std::int64_t r, auto a, auto c) {
-    using V = decltype(a);
-    if (rows - r < 4) return Op::combine(a, Op::term(get(x + r * step), c));
-    const V t0 = Op::term(get(x + r * step), c), t1 = Op::term(get(x + (r + 1) * step), c),
-            t2 = Op::term(get(x + (r + 2) * step), c), t3 = Op::term(get(x + (r + 3) * step), c);
-    return Op::combine(a, Op::combine(Op::combine(t0, t1), Op::combine(t2, t3)));
-  };
   for (std::int64_t r = 0; r < rows; r += rows - r < 4 ? 1 : 4) {
+    const auto each = [&](const auto& get, const Wide& a, const Wide& c) {
+      if (rows - r < 4) return Op::combine(a, Op::term(get(x + r * step), c));
+      const Wide t0 = Op::term(get(x + r * step), c), t1 = Op::term(get(x + (r + 1) * step), c),
+                 t2 = Op::term(get(x + (r + 2) * step), c), t3 = Op::term(get(x + (r + 3) * step), c);
+      return Op::combine(a, Op::combine(Op::combine(t0, t1), Op::combine(t2, t3)));
+    };
     std::int64_t k = 0;
     for (; k + W <= n; k += W) {
       const auto get = [k](const T* row) { return load_wide<Wide>(row + k); };
-      each(get, r, load<Wide>(acc + k), centre ? load<Wide>(centre + k) : Wide(0.0)).store_unaligned(acc + k);
+      store(each(get, load<Wide>(acc + k), centre ? load<Wide>(centre + k) : Wide(0.0)), acc + k);
     }
-    for (; k < n; ++k) {
-      const auto get = [k](const T* row) { return static_cast<double>(row[k]); };
-      acc[k] = each(get, r, acc[k], centre ? centre[k] : 0.0);
-    }
+    if (k == n) continue;
+    const auto get = [k, n](const T* row) { return load_wide_part<Wide>(row + k, n - k); };
+    store_part(each(get, load_part<Wide>(acc + k, n - k), centre ? load_part<Wide>(centre + k, n - k) : Wide(0.0)),
+               acc + k, n - k);
   }
 }
 

@@ -17,17 +17,17 @@ constexpr T lowest = -std::numeric_limits<T>::infinity();
 // a if b is NaN.
 template <class V>
 V larger(const V& a, const V& b) {
-  return xsimd::select(b > a, b, a);
+  return select(b > a, b, a);
 }
 
 // Ignores NaN, which returns through e^(NaN - max).
 template <class T>
 T row_max(const T* x, std::int64_t n) {
-  using V = Vec<T>;
-  Accumulators<V> m(lowest<T>);
+  using V = Pack<T>;
+  Accumulators<T> m(lowest<T>);
   for_each_vector<V, 4>(n, [&](std::int64_t i, auto a, int j) {
     const V v = a.template load<V>(x + i, lowest<T>);
-    m.at[j] = larger(m.at[j], v);
+    m[j] = larger(m[j], v);
   });
   return m.max();
 }
@@ -36,22 +36,22 @@ T row_max(const T* x, std::int64_t n) {
 // blocks, and the blocks in double.
 template <bool Store, class T>
 double rest_of_exps(T* y, const T* x, std::int64_t n, T max) {
-  using V = Vec<T>;
+  using V = Pack<T>;
   constexpr std::int64_t block = 2048;
   double total = 0, maxima = 0;
   for (std::int64_t at = 0; at < n; at += block) {
-    Accumulators<V> sum(T(0));
+    Accumulators<T> sum(T(0));
     V ones(T(0));
     for_each_vector<V>(n - at < block ? n - at : block, [&](std::int64_t i, auto a, int j) {
       __builtin_prefetch(x + n + at + i);  // the next slice; harmless past the last one
       const V d = a.template load<V>(x + at + i, lowest<T>) - V(max), e = math::exp_normal(d);
       if constexpr (Store) a.store(e, y + at + i);
       const auto largest = d == V(T(0));
-      if (xsimd::any(largest)) {  // seldom
-        ones += xsimd::select(largest, V(T(1)), V(T(0)));
-        sum.at[j] += xsimd::select(largest, V(T(0)), e);
+      if (any(largest)) {  // seldom
+        ones += select(largest, V(T(1)), V(T(0)));
+        sum[j] += select(largest, V(T(0)), e);
       } else {
-        sum.at[j] += e;
+        sum[j] += e;
       }
     });
     total += static_cast<double>(sum.sum());
@@ -68,10 +68,23 @@ void max_and_rest(const T* x, std::int64_t n, T& max, T& rest) {
 
 template <class T>
 void scaled_exp(T* y, const T* x, std::int64_t n, T max, T scale) {
-  using V = Vec<T>;
+  using V = Pack<T>;
   for_each_vector<V>(n, [&](std::int64_t i, auto a, int) {
     a.store(math::exp_normal(a.template load<V>(x + i, T(0)) - V(max)) * V(scale), y + i);
   });
+}
+
+template <class T>
+T exp_number(T x) {
+  return math::exp(Vec<T>(x)).get(0);
+}
+template <class T>
+T log_number(T x) {
+  return math::log(Vec<T>(x)).get(0);
+}
+template <class T>
+T log1p_number(T x) {
+  return math::log1p(x);
 }
 
 // Calls body(first, count) for groups of slices side by side.
@@ -96,7 +109,7 @@ void fill(T (&p)[N], T value) {
 // Softmax of slices side by side, or log_softmax if Log.
 template <bool Log, class T>
 void softmax_across(T* y, const T* x, std::int64_t slices, std::int64_t n, std::int64_t stride) {
-  using V = Vec<T>;
+  using V = Pack<T>;
   by_groups(slices, [&](std::int64_t first, std::int64_t count) {
     // Of each slice: the maximum, how often it occurs, and the sum of e^(x - max) over the other elements.
     T max[side_by_side], maxima[side_by_side], sum[side_by_side];
@@ -106,18 +119,18 @@ void softmax_across(T* y, const T* x, std::int64_t slices, std::int64_t n, std::
     T* const to = y + first;
     const T* const from = x + first;
     across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
-      larger(load<V>(max + i), a.template load<V>(from + at, T(0))).store_unaligned(max + i);
+      store(larger(load<V>(max + i), a.template load<V>(from + at, T(0))), max + i);
     });
     across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
       const V d = a.template load<V>(from + at, T(0)) - load<V>(max + i), e = math::exp_normal(d);
       const auto largest = d == V(T(0));
       a.store(e, to + at);
-      (load<V>(maxima + i) + xsimd::select(largest, V(T(1)), V(T(0)))).store_unaligned(maxima + i);
-      (load<V>(sum + i) + xsimd::select(largest, V(T(0)), e)).store_unaligned(sum + i);
+      store(load<V>(maxima + i) + select(largest, V(T(1)), V(T(0))), maxima + i);
+      store(load<V>(sum + i) + select(largest, V(T(0)), e), sum + i);
     });
     for (std::int64_t i = 0; i < side_by_side; i += V::size) {
       const V rest = load<V>(sum + i) + (load<V>(maxima + i) - V(T(1)));
-      (Log ? xsimd::log1p(rest) : V(T(1)) / (V(T(1)) + rest)).store_unaligned(sum + i);
+      store(Log ? math::log1p(rest) : V(T(1)) / (V(T(1)) + rest), sum + i);
     }
     across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
       if constexpr (Log)
@@ -130,7 +143,7 @@ void softmax_across(T* y, const T* x, std::int64_t slices, std::int64_t n, std::
 
 template <class T>
 void softmax(T* y, const T* x, std::int64_t slices, std::int64_t n, std::int64_t stride, bool nontemporal) {
-  using V = Vec<T>;
+  using V = Pack<T>;
   if (stride != 1) return softmax_across<false>(y, x, slices, n, stride);
   constexpr std::int64_t size = 4096;
   alignas(64) T buffer[size];  // buffer for the terms of a slice if y bypasses the cache
@@ -146,12 +159,12 @@ void softmax(T* y, const T* x, std::int64_t slices, std::int64_t n, std::int64_t
 
 template <class T>
 void log_softmax(T* y, const T* x, std::int64_t slices, std::int64_t n, std::int64_t stride, bool nontemporal) {
-  using V = Vec<T>;
+  using V = Pack<T>;
   if (stride != 1) return softmax_across<true>(y, x, slices, n, stride);
   for (std::int64_t l = 0; l < slices; ++l, x += n, y += n) {
     T max, rest;
     max_and_rest(x, n, max, rest);
-    const V m(max), log_sum(std::log1p(rest));
+    const V m(max), log_sum(math::log1p(rest));
     for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a, int) {
       a.store(a.template load<V>(x + i, T(0)) - m - log_sum, y + i);
     });
@@ -166,7 +179,7 @@ struct Softmax {
   // Infinity is not subtracted: it would make NaN of every element.
   template <class V>
   static V leading(const V& dy) {
-    return xsimd::select(xsimd::abs(dy) < V(std::numeric_limits<typename V::value_type>::infinity()), dy, V(0));
+    return select(abs(dy) < V(std::numeric_limits<typename V::value_type>::infinity()), dy, V(0));
   }
   template <class V>
   static V term(const V& y, const V& dy, const V& leading) {
@@ -189,23 +202,23 @@ struct LogSoftmax {
   }
   template <class V>
   static V term(const V& y, const V& dy, const V&) {
-    return xsimd::select(leads(y), V(0), dy);
+    return select(leads(y), V(0), dy);
   }
   template <class V>
   static V result(const V& y, const V& dy, const V& leading, const V& rest) {
-    const V p = math::exp_normal(y), dx = dy - p * (leading + rest);
+    const V p = math::exp_normal(y), dx = fnma(p, leading + rest, dy);
     const auto here = leads(y);
-    return xsimd::any(here) ? xsimd::select(here, V(-(dy * math::expm1(y)) - p * rest), dx) : dx;
+    return any(here) ? select(here, -(dy * math::expm1(y)) - p * rest, dx) : dx;
   }
 };
 
 // dy of the element with y above the limit; 0 if there is none.
 template <class T>
 T of_leading(const T* y, const T* dy, std::int64_t n, T limit) {
-  using V = Vec<T>;
+  using V = Pack<T>;
   constexpr std::int64_t W = V::size;
   std::int64_t i = 0;
-  while (i + W <= n && !xsimd::any(load<V>(y + i) > V(limit))) i += W;
+  while (i + W <= n && !any(load<V>(y + i) > V(limit))) i += W;
   while (i < n && !(y[i] > limit)) ++i;
   return i < n ? dy[i] : T(0);
 }
@@ -213,14 +226,14 @@ T of_leading(const T* y, const T* dy, std::int64_t n, T limit) {
 template <class Op, class T>
 void backward(T* dx, const T* y, const T* dy, std::int64_t slices, std::int64_t n, std::int64_t stride,
               bool nontemporal) {
-  using V = Vec<T>;
+  using V = Pack<T>;
   constexpr T limit = T(Op::limit);
   if (stride == 1) {
     for (std::int64_t l = 0; l < slices; ++l, dx += n, y += n, dy += n) {
       const V leading = Op::leading(V(of_leading(y, dy, n, limit)));
-      Accumulators<V> sums(T(0));
+      Accumulators<T> sums(T(0));
       for_each_vector<V, 4>(n, [&](std::int64_t i, auto a, int j) {
-        sums.at[j] += Op::term(a.template load<V>(y + i, T(0)), a.template load<V>(dy + i, T(0)), leading);
+        sums[j] += Op::term(a.template load<V>(y + i, T(0)), a.template load<V>(dy + i, T(0)), leading);
       });
       const V sum(sums.sum());
       for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a, int) {
@@ -238,13 +251,12 @@ void backward(T* dx, const T* y, const T* dy, std::int64_t slices, std::int64_t 
     const T *const py = y + first, *const pdy = dy + first;
     across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
       const auto here = a.template load<V>(py + at, lowest<T>) > V(limit);
-      if (xsimd::any(here))
-        xsimd::select(here, Op::leading(a.template load<V>(pdy + at, T(0))), load<V>(leading + i))
-            .store_unaligned(leading + i);
+      if (any(here))
+        store(select(here, Op::leading(a.template load<V>(pdy + at, T(0))), load<V>(leading + i)), leading + i);
     });
     across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
       const V t = Op::term(a.template load<V>(py + at, T(0)), a.template load<V>(pdy + at, T(0)), load<V>(leading + i));
-      (load<V>(sum + i) + t).store_unaligned(sum + i);
+      store(load<V>(sum + i) + t, sum + i);
     });
     across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
       const V v = a.template load<V>(py + at, T(0)), dv = a.template load<V>(pdy + at, T(0));
@@ -258,7 +270,8 @@ void backward(T* dx, const T* y, const T* dy, std::int64_t slices, std::int64_t 
 template <class IsaTag, class T>
 const SoftmaxRows<T>& softmax_table() {
   static constexpr SoftmaxRows<T> table{softmax<T>,      log_softmax<T>, backward<Softmax, T>, backward<LogSoftmax, T>,
-                                        max_and_rest<T>, scaled_exp<T>};
+                                        max_and_rest<T>, scaled_exp<T>,  exp_number<T>,        log_number<T>,
+                                        log1p_number<T>};
   return table;
 }
 

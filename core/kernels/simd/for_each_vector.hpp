@@ -65,15 +65,33 @@ inline void for_each_vector_nontemporal(bool nontemporal, std::int64_t n, const 
   nontemporal ? for_each_vector<V, 1, NonTemporal>(n, f) : for_each_vector<V>(n, f);
 }
 
-// Four independent accumulators of a sum or a maximum, which hide the latency of additions.
-template <class V>
+// Independent accumulators of a sum or a maximum, which hide the latency of additions. Two where a loop has two sums:
+// the registers of AVX2 hold eight accumulators of packs in all, and a few numbers.
+template <class T, int N = 4>
 struct Accumulators {
-  using T = typename V::value_type;
-  V at[4];
-  explicit Accumulators(T start) : at{V(start), V(start), V(start), V(start)} {}
+  using V = Pack<T>;
+  V at[N];
+  explicit Accumulators(T start) {
+    for (V& v : at) v = V(start);
+  }
 
-  T sum() const { return sum_lanes((at[0] + at[1]) + (at[2] + at[3])); }
-  T max() const { return max_lanes(xsimd::max(xsimd::max(at[0], at[1]), xsimd::max(at[2], at[3]))); }
+  V& operator[](int j) { return at[j % N]; }
+  T sum() const {
+    return sum_lanes(all([](const V& a, const V& b) { return a + b; }));
+  }
+  T max() const {
+    return max_lanes(all([](const V& a, const V& b) { return kernels::max(a, b); }));
+  }
+
+ private:
+  template <class F>
+  V all(const F& f) const {
+    static_assert(N == 2 || N == 4);
+    if constexpr (N == 2)
+      return f(at[0], at[1]);
+    else
+      return f(f(at[0], at[1]), f(at[2], at[3]));
+  }
 };
 
 }  // namespace FIT_ISA_NAMESPACE

@@ -8,14 +8,14 @@ inline namespace FIT_ISA_NAMESPACE {
 
 // to = factor x. Returns a vector whose lanes add up to 0, or to NaN if a number is not finite.
 template <class X, class Y, class W = AccT<X>>
-FIT_ONE_COPY Vec<W> copy_scaled(const X* x, W factor, std::int64_t n, Y* to) {
-  using V = Vec<W>;
+FIT_ONE_COPY Pack<W> copy_scaled(const X* x, W factor, std::int64_t n, Y* to) {
+  using V = Pack<W>;
   const V f(factor), zero(W(0));  // x times 0 is 0 or NaN
   V sum(W(0));
   for_each_vector<V>(n, [&](std::int64_t c, auto access, int) {
     const V y = access.template load<V>(x + c, X(0.f)) * f;
     access.store(y, to + c);
-    sum = sum + y * zero;
+    sum = fma(y, zero, sum);
   });
   return sum;
 }
@@ -24,7 +24,7 @@ FIT_ONE_COPY Vec<W> copy_scaled(const X* x, W factor, std::int64_t n, Y* to) {
 template <class T, class W = AccT<T>>
 bool copy_finite(std::int64_t rows, std::int64_t cols, W factor, const W* x, std::int64_t x_row, T* to,
                  std::int64_t to_row) {
-  Vec<W> zero(W(0));
+  Pack<W> zero(W(0));
   for (std::int64_t r = 0; r < rows; ++r) zero = zero + copy_scaled(x + r * x_row, factor, cols, to + r * to_row);
   return sum_lanes(zero) == W(0);
 }
@@ -33,11 +33,11 @@ bool copy_finite(std::int64_t rows, std::int64_t cols, W factor, const W* x, std
 template <class T, class W = AccT<T>>
 FIT_ONE_COPY void row_dots(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t x_row, const T* y,
                            std::int64_t y_row, W* dots) {
-  using V = Vec<W>;
+  using V = Pack<W>;
   for (std::int64_t r = 0; r < rows; ++r, x += x_row, y += y_row) {
     V sum(W(0));
     for_each_vector<V>(cols, [&](std::int64_t c, auto access, int) {
-      sum = sum + access.template load<V>(x + c, T(0.f)) * access.template load<V>(y + c, T(0.f));
+      sum = fma(access.template load<V>(x + c, T(0.f)), access.template load<V>(y + c, T(0.f)), sum);
     });
     dots[r] = sum_lanes(sum);
   }

@@ -17,7 +17,7 @@ std::int64_t backward_workspace(const LinearAttention<T>& a) {
 
 template <class T>
 bool all_finite(std::int64_t n, const T* x) {
-  using V = Vec<T>;
+  using V = Pack<T>;
   V sum(T(0));
   for_each_vector<V>(n, [&](std::int64_t i, auto access, int) {
     sum = sum + access.template load<V>(x + i, T(0)) * V(T(0));  // 0 or NaN
@@ -97,7 +97,7 @@ bool forward(const LinearAttention<T>& a, const LinearChunk& c, const T* S0, T* 
 template <class T, bool ByFeature>
 void decay_gradient(const Factors<T, ByFeature>& f, std::int64_t Dv, const Operands<T>& x, const T* S0, const T* dS0,
                     const T* dq, const T* dk_of_r, const T* dk_of_s, T* sum, T* ddecay) {
-  using V = Vec<T>;
+  using V = Pack<T>;
   const std::int64_t D = f.D;
   row_dots(D, Dv, S0, Dv, dS0, Dv, sum);
   for (std::int64_t t = 0; t < f.n; ++t) {

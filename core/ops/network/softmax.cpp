@@ -145,9 +145,8 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, KeepDims keep) {
       fold_floating<T>(r, x, -INFINITY, kernels::reduce<T>().max, nullptr, larger,
                        [top](std::int64_t i, double m) { top[i] = std::isinf(m) ? 0 : m; });
       fold_floating<T>(r, x, 0.0, kernels::reduce<T>().exps, top, std::plus<>(),
-                       [top, out = y.fresh<T>()](std::int64_t i, double total) {
-                         out[i] = static_cast<T>(top[i] + std::log(total));
-                       });
+                       [top, out = y.fresh<T>(), log = kernels::softmax_rows<double>().log](
+                           std::int64_t i, double total) { out[i] = static_cast<T>(top[i] + log(total)); });
     });
     // dx = dy softmax(x), not dy e^(x - y): the rounding of y = max + ln(sum) is not small where max is large.
     return record({"logsumexp", {{"axes", r.axes()}, {"keepdims", keep == KeepDims::yes}}}, {x}, std::move(y),
