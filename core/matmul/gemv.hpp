@@ -107,7 +107,7 @@ void axpy_block(const GemmParams<T>& p, std::int64_t k, const T* a, const B* b, 
   V x[R][M];
   FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) x[r][i] =
       V(p.alpha * a[i * p.lda + k + r]);
-  for_each_vector<V>(p.n, [&](std::int64_t j, auto access, int) {
+  for_each_vector<V>(p.n, [&](std::int64_t j, auto access) {
     V sum[M];
     FIT_UNROLL for (int i = 0; i < M; ++i) sum[i] = add ? access.template load<V>(c + i * p.ldc + j, T(0)) : V(T(0));
     FIT_UNROLL for (int r = 0; r < R; ++r) {

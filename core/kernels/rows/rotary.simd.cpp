@@ -9,7 +9,7 @@ namespace {
 template <class T>
 void rotate_pairs(T* a, T* b, const T* x, const T* y, const T* cosine, const T* sine, std::int64_t pairs) {
   using V = Vec<T>;
-  for_each_vector<V>(pairs, [&](std::int64_t i, auto access, int) {
+  for_each_vector<V>(pairs, [&](std::int64_t i, auto access) {
     const auto get = [&](const T* p) { return access.template load<V>(p + i, T(0)); };
     const V u = get(x), v = get(y), c = get(cosine), s = get(sine);
     access.store(V(u * c - v * s), a + i);

@@ -10,7 +10,7 @@ namespace {
 // Subtracts a double from numbers of type T without losing its digits beyond T's precision: in two parts, high and low.
 template <class T>
 struct Centre {
-  using V = Pack<T>;
+  using V = Vec<T>;
   V high, low;
   explicit Centre(double c)
       : high(static_cast<T>(c)), low(static_cast<T>(c - static_cast<double>(static_cast<T>(c)))) {}
@@ -21,12 +21,12 @@ struct Centre {
 // mean(d), variance = mean(d^2) - mean(d)^2 (Chan, Golub and LeVeque 1983).
 template <class T>
 void moments(const T* x, std::int64_t n, double& mean, double& variance) {
-  using V = Pack<T>;
+  using V = Vec<T>;
   Accumulators<T> sum(T(0));
-  for_each_vector<V, 4>(n, [&](std::int64_t i, auto a, int j) { sum[j] += a.template load<V>(x + i, T(0)); });
+  accumulate<T, 4>(n, [&](std::int64_t i, auto a, int j) { sum[j] += a.template load<V>(x + i, T(0)); });
   const T k = sum.sum() / static_cast<T>(n);
   Accumulators<T, 2> first(T(0)), second(T(0));
-  for_each_vector<V, 4>(n, [&](std::int64_t i, auto a, int j) {
+  accumulate<T, 2>(n, [&](std::int64_t i, auto a, int j) {
     const V d = a.template load<V>(x + i, k) - V(k);
     first[j] += d;
     second[j] = fma(d, d, second[j]);
@@ -38,9 +38,9 @@ void moments(const T* x, std::int64_t n, double& mean, double& variance) {
 
 template <class T>
 double mean_square(const T* x, std::int64_t n) {
-  using V = Pack<T>;
+  using V = Vec<T>;
   Accumulators<T> sum(T(0));
-  for_each_vector<V, 4>(n, [&](std::int64_t i, auto a, int j) {
+  accumulate<T, 4>(n, [&](std::int64_t i, auto a, int j) {
     const V v = a.template load<V>(x + i, T(0));
     sum[j] = fma(v, v, sum[j]);
   });
@@ -50,7 +50,7 @@ double mean_square(const T* x, std::int64_t n) {
 template <bool Layer, class T>
 void forward(T* y, double* mean, double* rstd, const T* x, const T* weight, const T* bias, std::int64_t rows,
              std::int64_t n, double eps, bool nontemporal) {
-  using V = Pack<T>;
+  using V = Vec<T>;
   for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
     double middle = 0, variance;
     if constexpr (Layer) {
@@ -62,7 +62,7 @@ void forward(T* y, double* mean, double* rstd, const T* x, const T* weight, cons
     rstd[r] = 1 / std::sqrt((variance > 0 || variance != variance ? variance : 0.0) + eps);
     const Centre<T> centre(middle);
     const V scale(static_cast<T>(rstd[r]));
-    for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a, int) {
+    for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a) {
       const V v = a.template load<V>(x + i, T(0));
       V h = (Layer ? centre.from(v) : v) * scale;
       if (weight && bias)
@@ -80,7 +80,7 @@ void forward(T* y, double* mean, double* rstd, const T* x, const T* weight, cons
 template <bool Layer, class T>
 void backward(T* dx, T* dweight, T* dbias, const T* x, const T* dy, const T* weight, const double* mean,
               const double* rstd, std::int64_t rows, std::int64_t n, bool nontemporal) {
-  using V = Pack<T>;
+  using V = Vec<T>;
   for (std::int64_t r = 0; r < rows; ++r, x += n, dy += n) {
     const Centre<T> centre(Layer ? mean[r] : 0);
     const V scale(static_cast<T>(rstd[r]));
@@ -94,7 +94,7 @@ void backward(T* dx, T* dweight, T* dbias, const T* x, const T* dy, const T* wei
       return weight ? d * a.template load<V>(weight + i, T(0)) : d;
     };
     Accumulators<T, 2> sum_g(T(0)), sum_gh(T(0));
-    for_each_vector<V, 4>(n, [&](std::int64_t i, auto a, int j) {
+    accumulate<T, 2>(n, [&](std::int64_t i, auto a, int j) {
       const V h = normalised(i, a), g = weighted(i, a);
       sum_g[j] += g;
       sum_gh[j] = fma(g, h, sum_gh[j]);
@@ -106,7 +106,7 @@ void backward(T* dx, T* dweight, T* dbias, const T* x, const T* dy, const T* wei
     });
     if (!dx) continue;
     const V mean_g(Layer ? sum_g.sum() / static_cast<T>(n) : T(0)), mean_gh(sum_gh.sum() / static_cast<T>(n));
-    for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a, int) {
+    for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a) {
       a.store(scale * fnma(normalised(i, a), mean_gh, weighted(i, a) - mean_g), dx + i);
     });
     dx += n;

@@ -23,9 +23,9 @@ V larger(const V& a, const V& b) {
 // Ignores NaN, which returns through e^(NaN - max).
 template <class T>
 T row_max(const T* x, std::int64_t n) {
-  using V = Pack<T>;
+  using V = Vec<T>;
   Accumulators<T> m(lowest<T>);
-  for_each_vector<V, 4>(n, [&](std::int64_t i, auto a, int j) {
+  accumulate<T, 4>(n, [&](std::int64_t i, auto a, int j) {
     const V v = a.template load<V>(x + i, lowest<T>);
     m[j] = larger(m[j], v);
   });
@@ -36,26 +36,25 @@ T row_max(const T* x, std::int64_t n) {
 // blocks, and the blocks in double.
 template <bool Store, class T>
 double rest_of_exps(T* y, const T* x, std::int64_t n, T max) {
-  using V = Pack<T>;
+  using V = Vec<T>;
   constexpr std::int64_t block = 2048;
   double total = 0, maxima = 0;
   for (std::int64_t at = 0; at < n; at += block) {
-    Accumulators<T> sum(T(0));
-    V ones(T(0));
-    for_each_vector<V>(n - at < block ? n - at : block, [&](std::int64_t i, auto a, int j) {
+    Accumulators<T, 1> sum(T(0)), ones(T(0));
+    accumulate<T, 1>(n - at < block ? n - at : block, [&](std::int64_t i, auto a, int j) {
       __builtin_prefetch(x + n + at + i);  // the next slice; harmless past the last one
       const V d = a.template load<V>(x + at + i, lowest<T>) - V(max), e = math::exp_normal(d);
       if constexpr (Store) a.store(e, y + at + i);
       const auto largest = d == V(T(0));
       if (any(largest)) {  // seldom
-        ones += select(largest, V(T(1)), V(T(0)));
+        ones[j] += select(largest, V(T(1)), V(T(0)));
         sum[j] += select(largest, V(T(0)), e);
       } else {
         sum[j] += e;
       }
     });
     total += static_cast<double>(sum.sum());
-    maxima += static_cast<double>(sum_lanes(ones));
+    maxima += static_cast<double>(ones.sum());
   }
   return total + (maxima - 1);
 }
@@ -68,8 +67,8 @@ void max_and_rest(const T* x, std::int64_t n, T& max, T& rest) {
 
 template <class T>
 void scaled_exp(T* y, const T* x, std::int64_t n, T max, T scale) {
-  using V = Pack<T>;
-  for_each_vector<V>(n, [&](std::int64_t i, auto a, int) {
+  using V = Vec<T>;
+  for_each_vector<V>(n, [&](std::int64_t i, auto a) {
     a.store(math::exp_normal(a.template load<V>(x + i, T(0)) - V(max)) * V(scale), y + i);
   });
 }
@@ -98,7 +97,7 @@ void by_groups(std::int64_t slices, const Body& body) {
 template <class V, class F>
 void across_slices(std::int64_t count, std::int64_t n, std::int64_t stride, const F& f) {
   for (std::int64_t r = 0; r < n; ++r)
-    for_each_vector<V>(count, [&](std::int64_t i, auto a, int) { f(i, a, r * stride + i); });
+    for_each_vector<V>(count, [&](std::int64_t i, auto a) { f(i, a, r * stride + i); });
 }
 
 template <class T, std::size_t N>
@@ -109,7 +108,7 @@ void fill(T (&p)[N], T value) {
 // Softmax of slices side by side, or log_softmax if Log.
 template <bool Log, class T>
 void softmax_across(T* y, const T* x, std::int64_t slices, std::int64_t n, std::int64_t stride) {
-  using V = Pack<T>;
+  using V = Vec<T>;
   by_groups(slices, [&](std::int64_t first, std::int64_t count) {
     // Of each slice: the maximum, how often it occurs, and the sum of e^(x - max) over the other elements.
     T max[side_by_side], maxima[side_by_side], sum[side_by_side];
@@ -143,14 +142,14 @@ void softmax_across(T* y, const T* x, std::int64_t slices, std::int64_t n, std::
 
 template <class T>
 void softmax(T* y, const T* x, std::int64_t slices, std::int64_t n, std::int64_t stride, bool nontemporal) {
-  using V = Pack<T>;
+  using V = Vec<T>;
   if (stride != 1) return softmax_across<false>(y, x, slices, n, stride);
   constexpr std::int64_t size = 4096;
   alignas(64) T buffer[size];  // buffer for the terms of a slice if y bypasses the cache
   for (std::int64_t l = 0; l < slices; ++l, x += n, y += n) {
     T* const terms = nontemporal && n <= size ? buffer : y;
     const V scale(T(1) / static_cast<T>(1 + rest_of_exps<true>(terms, x, n, row_max(x, n))));
-    for_each_vector_nontemporal<V>(terms == buffer, n, [&](std::int64_t i, auto a, int) {
+    for_each_vector_nontemporal<V>(terms == buffer, n, [&](std::int64_t i, auto a) {
       a.store(a.template load<V>(terms + i, T(0)) * scale, y + i);
     });
   }
@@ -159,15 +158,14 @@ void softmax(T* y, const T* x, std::int64_t slices, std::int64_t n, std::int64_t
 
 template <class T>
 void log_softmax(T* y, const T* x, std::int64_t slices, std::int64_t n, std::int64_t stride, bool nontemporal) {
-  using V = Pack<T>;
+  using V = Vec<T>;
   if (stride != 1) return softmax_across<true>(y, x, slices, n, stride);
   for (std::int64_t l = 0; l < slices; ++l, x += n, y += n) {
     T max, rest;
     max_and_rest(x, n, max, rest);
     const V m(max), log_sum(math::log1p(rest));
-    for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a, int) {
-      a.store(a.template load<V>(x + i, T(0)) - m - log_sum, y + i);
-    });
+    for_each_vector_nontemporal<V>(
+        nontemporal, n, [&](std::int64_t i, auto a) { a.store(a.template load<V>(x + i, T(0)) - m - log_sum, y + i); });
   }
   if (nontemporal) fence_nontemporal_stores();
 }
@@ -215,7 +213,7 @@ struct LogSoftmax {
 // dy of the element with y above the limit; 0 if there is none.
 template <class T>
 T of_leading(const T* y, const T* dy, std::int64_t n, T limit) {
-  using V = Pack<T>;
+  using V = Vec<T>;
   constexpr std::int64_t W = V::size;
   std::int64_t i = 0;
   while (i + W <= n && !any(load<V>(y + i) > V(limit))) i += W;
@@ -226,17 +224,17 @@ T of_leading(const T* y, const T* dy, std::int64_t n, T limit) {
 template <class Op, class T>
 void backward(T* dx, const T* y, const T* dy, std::int64_t slices, std::int64_t n, std::int64_t stride,
               bool nontemporal) {
-  using V = Pack<T>;
+  using V = Vec<T>;
   constexpr T limit = T(Op::limit);
   if (stride == 1) {
     for (std::int64_t l = 0; l < slices; ++l, dx += n, y += n, dy += n) {
       const V leading = Op::leading(V(of_leading(y, dy, n, limit)));
       Accumulators<T> sums(T(0));
-      for_each_vector<V, 4>(n, [&](std::int64_t i, auto a, int j) {
+      accumulate<T, 4>(n, [&](std::int64_t i, auto a, int j) {
         sums[j] += Op::term(a.template load<V>(y + i, T(0)), a.template load<V>(dy + i, T(0)), leading);
       });
       const V sum(sums.sum());
-      for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a, int) {
+      for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a) {
         a.store(Op::result(a.template load<V>(y + i, T(0)), a.template load<V>(dy + i, T(0)), leading, sum), dx + i);
       });
     }

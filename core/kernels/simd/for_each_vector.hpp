@@ -43,56 +43,81 @@ struct Tail {
   }
 };
 
-// Calls f(i, access, j) for the vectors at i = 0, V::size … below n. `Unroll` neighbours get different j in 0 … Unroll
-// - 1: the accumulator to use, so that their sums are independent.
-template <class V, int Unroll = 1, class Access = Full, class F>
+// Calls f(i, access) for the vectors at i = 0, V::size … below n.
+template <class V, class Access = Full, class F>
 inline void for_each_vector(std::int64_t n, const F& f) {
   constexpr std::int64_t W = V::size;
   std::int64_t i = 0;
-  if constexpr (Unroll == 4)
-    for (; i + 4 * W <= n; i += 4 * W) {
-      f(i, Access{}, 0);
-      f(i + W, Access{}, 1);
-      f(i + 2 * W, Access{}, 2);
-      f(i + 3 * W, Access{}, 3);
-    }
-  for (; i + W <= n; i += W) f(i, Access{}, 0);
-  if (i < n) f(i, Tail{n - i}, Unroll - 1);
+  for (; i + W <= n; i += W) f(i, Access{});
+  if (i < n) f(i, Tail{n - i});
 }
 
 template <class V, class F>
 inline void for_each_vector_nontemporal(bool nontemporal, std::int64_t n, const F& f) {
-  nontemporal ? for_each_vector<V, 1, NonTemporal>(n, f) : for_each_vector<V>(n, f);
+  nontemporal ? for_each_vector<V, NonTemporal>(n, f) : for_each_vector<V>(n, f);
 }
 
-// Independent accumulators of a sum or a maximum, which hide the latency of additions. Two where a loop has two sums:
-// the registers of AVX2 hold eight accumulators of packs in all, and a few numbers.
+// Independent accumulators of a sum or a maximum, which hide the latency of additions: N packs, register by register.
+// Two packs where a loop has two sums: AVX2 has 16 registers.
 template <class T, int N = 4>
 struct Accumulators {
-  using V = Pack<T>;
-  V at[N];
+  using V = Vec<T>;
+  static constexpr int registers = Pack<T>::size / V::size;  // of a pack
+  V at[N * registers];
   explicit Accumulators(T start) {
     for (V& v : at) v = V(start);
   }
 
-  V& operator[](int j) { return at[j % N]; }
-  T sum() const {
-    return sum_lanes(all([](const V& a, const V& b) { return a + b; }));
+  V& operator[](int j) { return at[j]; }
+  Pack<T> lanes() const {  // their sums
+    return all([](const Pack<T>& a, const Pack<T>& b) { return a + b; });
   }
+  T sum() const { return sum_lanes(lanes()); }
   T max() const {
-    return max_lanes(all([](const V& a, const V& b) { return kernels::max(a, b); }));
+    return max_lanes(all([](const Pack<T>& a, const Pack<T>& b) { return kernels::max(a, b); }));
   }
 
  private:
+  Pack<T> pack(int j) const {
+    return from_registers<Pack<T>>([&](std::int64_t lane) { return at[j * registers + lane / V::size]; });
+  }
   template <class F>
-  V all(const F& f) const {
-    static_assert(N == 2 || N == 4);
-    if constexpr (N == 2)
-      return f(at[0], at[1]);
+  Pack<T> all(const F& f) const {
+    static_assert(N == 1 || N == 2 || N == 4);
+    if constexpr (N == 1)
+      return pack(0);
+    else if constexpr (N == 2)
+      return f(pack(0), pack(1));
     else
-      return f(f(at[0], at[1]), f(at[2], at[3]));
+      return f(f(pack(0), pack(1)), f(pack(2), pack(3)));
   }
 };
+
+// The registers from i on of a pack that ends at n; the first has accumulator j.
+template <class T, int registers, class F>
+inline void accumulate_tail(std::int64_t i, std::int64_t n, int j, const F& f) {
+  constexpr std::int64_t W = Vec<T>::size;
+  if constexpr (registers > 1) {
+    if (i + W <= n) {
+      f(i, Full{}, j);
+      return accumulate_tail<T, registers - 1>(i + W, n, j + 1, f);
+    }
+  }
+  if (i < n) f(i, Tail{n - i}, j);
+}
+
+// Calls f(i, access, j) for the registers at i = 0, Vec<T>::size … below n. j is the one of Accumulators<T, N> to use.
+// Packs take turns, so the width of registers does not matter: the N of a block, then the first, and the last for a
+// part.
+template <class T, int N, class F>
+inline void accumulate(std::int64_t n, const F& f) {
+  constexpr std::int64_t W = Vec<T>::size, P = Pack<T>::size;
+  constexpr int registers = Accumulators<T, N>::registers;
+  std::int64_t i = 0;
+  for (; i + N * P <= n; i += N * P) FIT_UNROLL for (int j = 0; j < N * registers; ++j) f(i + j * W, Full{}, j);
+  for (; i + P <= n; i += P) FIT_UNROLL for (int j = 0; j < registers; ++j) f(i + j * W, Full{}, j);
+  accumulate_tail<T, registers>(i, n, (N - 1) * registers, f);
+}
 
 }  // namespace FIT_ISA_NAMESPACE
 }  // namespace fit::kernels

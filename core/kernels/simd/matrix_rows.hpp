@@ -9,15 +9,15 @@ inline namespace FIT_ISA_NAMESPACE {
 // to = factor x. Returns a vector whose lanes add up to 0, or to NaN if a number is not finite.
 template <class X, class Y, class W = AccT<X>>
 FIT_ONE_COPY Pack<W> copy_scaled(const X* x, W factor, std::int64_t n, Y* to) {
-  using V = Pack<W>;
+  using V = Vec<W>;
   const V f(factor), zero(W(0));  // x times 0 is 0 or NaN
-  V sum(W(0));
-  for_each_vector<V>(n, [&](std::int64_t c, auto access, int) {
+  Accumulators<W, 1> sum(W(0));
+  accumulate<W, 1>(n, [&](std::int64_t c, auto access, int j) {
     const V y = access.template load<V>(x + c, X(0.f)) * f;
     access.store(y, to + c);
-    sum = fma(y, zero, sum);
+    sum[j] = fma(y, zero, sum[j]);
   });
-  return sum;
+  return sum.lanes();
 }
 
 // The same for a matrix [rows, cols]. Returns whether all numbers are finite.
@@ -33,13 +33,13 @@ bool copy_finite(std::int64_t rows, std::int64_t cols, W factor, const W* x, std
 template <class T, class W = AccT<T>>
 FIT_ONE_COPY void row_dots(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t x_row, const T* y,
                            std::int64_t y_row, W* dots) {
-  using V = Pack<W>;
+  using V = Vec<W>;
   for (std::int64_t r = 0; r < rows; ++r, x += x_row, y += y_row) {
-    V sum(W(0));
-    for_each_vector<V>(cols, [&](std::int64_t c, auto access, int) {
-      sum = fma(access.template load<V>(x + c, T(0.f)), access.template load<V>(y + c, T(0.f)), sum);
+    Accumulators<W, 1> sum(W(0));
+    accumulate<W, 1>(cols, [&](std::int64_t c, auto access, int j) {
+      sum[j] = fma(access.template load<V>(x + c, T(0.f)), access.template load<V>(y + c, T(0.f)), sum[j]);
     });
-    dots[r] = sum_lanes(sum);
+    dots[r] = sum.sum();
   }
 }
 

@@ -69,9 +69,12 @@ inline V load_part(const T* p, std::int64_t n, T fill = T(0)) {
   if constexpr (is_pack<V>) {
     using R = typename V::Register;
     return from_registers<V>([=](std::int64_t i) {
+#if defined(__AVX2__)
+      return load_part<R>(p + i, n - i, fill);  // compares n with the number of each lane
+#else
       const std::int64_t count = lanes_in<R>(n, i);
-      return V::size > R::size && count == static_cast<std::int64_t>(R::size) ? load<R>(p + i)
-                                                                              : load_part<R>(p + i, count, fill);
+      return count == static_cast<std::int64_t>(R::size) ? load<R>(p + i) : load_part<R>(p + i, count, fill);
+#endif
     });
   } else {
 #if defined(__AVX512F__)

@@ -17,12 +17,12 @@ std::int64_t backward_workspace(const LinearAttention<T>& a) {
 
 template <class T>
 bool all_finite(std::int64_t n, const T* x) {
-  using V = Pack<T>;
-  V sum(T(0));
-  for_each_vector<V>(n, [&](std::int64_t i, auto access, int) {
-    sum = sum + access.template load<V>(x + i, T(0)) * V(T(0));  // 0 or NaN
+  using V = Vec<T>;
+  Accumulators<T, 1> sum(T(0));
+  accumulate<T, 1>(n, [&](std::int64_t i, auto access, int j) {
+    sum[j] += access.template load<V>(x + i, T(0)) * V(T(0));  // 0 or NaN
   });
-  return sum_lanes(sum) == T(0);
+  return sum.sum() == T(0);
 }
 
 // U = beta R and R = V - (P K) S0 - M U, row by row.
@@ -97,20 +97,20 @@ bool forward(const LinearAttention<T>& a, const LinearChunk& c, const T* S0, T* 
 template <class T, bool ByFeature>
 void decay_gradient(const Factors<T, ByFeature>& f, std::int64_t Dv, const Operands<T>& x, const T* S0, const T* dS0,
                     const T* dq, const T* dk_of_r, const T* dk_of_s, T* sum, T* ddecay) {
-  using V = Pack<T>;
+  using V = Vec<T>;
   const std::int64_t D = f.D;
   row_dots(D, Dv, S0, Dv, dS0, Dv, sum);
   for (std::int64_t t = 0; t < f.n; ++t) {
-    V all(T(0));
-    for_each_vector<V>(D, [&](std::int64_t d, auto access, int) {
+    Accumulators<T, 1> all(T(0));
+    accumulate<T, 1>(D, [&](std::int64_t d, auto access, int j) {
       const auto get = [&](const T* p) { return access.template load<V>(p + d, T(0)); };
       const V now = get(sum);
       if constexpr (ByFeature) access.store(now, ddecay + t * D + d);
-      all = all + now;
+      all[j] += now;
       const V k = get(x.k + t * D), change = k * (get(dk_of_s + t * D) - get(dk_of_r + t * D));
       access.store(V(now + (change - get(x.q + t * D) * get(dq + t * D))), sum + d);
     });
-    if constexpr (!ByFeature) ddecay[t] = sum_lanes(all);
+    if constexpr (!ByFeature) ddecay[t] = all.sum();
   }
 }
 

@@ -201,7 +201,7 @@ class Pairs<T, true> {
           T* const w = W + (s - i) * D;
           if (s < t) f_.multiply(w, f_.at(f_.a, t), w);
           const V g(alpha * dpairs[t * C + s]);
-          for_each_vector<V>(D, [&](std::int64_t d, auto access, int) {
+          for_each_vector<V>(D, [&](std::int64_t d, auto access) {
             const auto get = [&](const T* p) { return access.template load<V>(p + d, T(0)); };
             const V gw = g * get(w);
             access.store(xsimd::fma(gw, get(k_ + s * D), get(dx + t * D)), dx + t * D + d);
