@@ -73,7 +73,7 @@ struct PlainLoop {
   void store(T v, T* p) const { *p = v; }
   template <class F>
   static void each(std::int64_t n, const F& f) {
-    for (std::int64_t i = 0; i < n; ++i) f(i, PlainLoop(), 0);
+    for (std::int64_t i = 0; i < n; ++i) f(i, PlainLoop());
   }
 };
 

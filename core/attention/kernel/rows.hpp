@@ -19,7 +19,7 @@ constexpr std::int64_t N = key_block;
 // Query i of a call, in a tile. Below, j counts keys from j0, up to `width`.
 template <class W>
 struct Row {
-  using V = Pack<W>;
+  using V = Vec<W>;
   const AttentionScores<W>& a;
   std::int64_t b, h, i, j0, count, width;
   std::int64_t to;        // no key from here on is read
@@ -54,15 +54,15 @@ struct Row {
   }
   // x at j if the query attends to that key, else `masked`. A choice, not a product: x may be NaN.
   V select(std::int64_t j, const V& x, const V& masked) const {
-    return kernels::select(mask_of_bits<V>(attends >> j), x, masked);
+    return xsimd::select(mask_of_bits<V>(attends >> j), x, masked);
   }
 };
 
 // Products x, times `factor`, of the keys from j on, with the bias and alibi.
 template <class W>
-[[gnu::always_inline]] inline Pack<W> biased_score(const Row<W>& r, std::int64_t j, const Pack<W>& lanes,
-                                                   const Pack<W>& factor, Pack<W> x) {
-  using V = Pack<W>;
+[[gnu::always_inline]] inline Vec<W> biased_score(const Row<W>& r, std::int64_t j, const Vec<W>& lanes,
+                                                  const Vec<W>& factor, Vec<W> x) {
+  using V = Vec<W>;
   const AttentionScores<W>& a = r.a;
   x = x * factor;
   if (a.bias.data) {
@@ -71,39 +71,53 @@ template <class W>
     x = x + (left == static_cast<std::int64_t>(V::size) ? load<V>(bias) : load_part<V>(bias, left));
   }
   if (a.alibi) {
-    const V distance = abs(lanes + V(static_cast<W>(r.j0 + j - a.place(r.i))));
-    x = fnma(V(a.alibi[r.h]), distance, x);
+    const V distance = xsimd::abs(lanes + V(static_cast<W>(r.j0 + j - a.place(r.i))));
+    x = xsimd::fnma(V(a.alibi[r.h]), distance, x);
   }
   return x;
 }
 
+// Calls f(j, r) for the registers of a row, from j on; r is the one of a pack.
+template <class W, class F>
+inline void each_register(std::int64_t width, const F& f) {
+  constexpr std::int64_t size = Vec<W>::size, pack = Pack<W>::size;
+  std::int64_t j = 0;
+  for (; j + pack <= width; j += pack) FIT_UNROLL for (int r = 0; r < pack / size; ++r) f(j + r * size, r);
+  FIT_UNROLL for (int r = 0; r + 1 < pack / size; ++r, j += size) if (j < width) f(j, r);
+}
+
+// The maximum or the sum of each lane of a pack.
+template <class W>
+using RowLanes = Accumulators<W, 1>;
+
 // s = score(j, s) for the keys of a row, -inf where the query does not attend. Returns the maximum of each lane.
 template <class W, class Score>
-Pack<W> masked_scores(const Row<W>& r, W* s, const Score& score) {
-  using V = Pack<W>;
+RowLanes<W> masked_scores(const Row<W>& r, W* s, const Score& score) {
+  using V = Vec<W>;
   const V masked(-std::numeric_limits<W>::infinity());
-  V max = masked;
-  for (std::int64_t j = 0; j < r.width; j += V::size) {
+  RowLanes<W> max(-std::numeric_limits<W>::infinity());
+  each_register<W>(r.width, [&](std::int64_t j, int of_pack) {
     const V x = r.select(j, score(j, load<V>(s + j)), masked);
-    store(x, s + j);
-    max = kernels::max(max, x);
-  }
+    x.store_unaligned(s + j);
+    max[of_pack] = xsimd::max(max[of_pack], x);
+  });
   return max;
 }
 
 // Makes of a row of products what a function of scores takes: multiplies by the factor, and adds the bias and alibi.
 template <class W>
 FIT_ONE_COPY void biased_scores(const Row<W>& r, W* s) {
-  using V = Pack<W>;
+  using V = Vec<W>;
   const V factor(r.factor), lanes = lane_numbers<V>();
-  for (std::int64_t j = 0; j < r.width; j += V::size) store(biased_score(r, j, lanes, factor, load<V>(s + j)), s + j);
+  for (std::int64_t j = 0; j < r.width; j += V::size)
+    biased_score(r, j, lanes, factor, load<V>(s + j)).store_unaligned(s + j);
 }
 
 // Makes scores of a row of products. With a function of scores, the row has its results, and is only masked. Returns
 // the maximum of each lane.
 template <class W>
-Pack<W> row_scores(const Row<W>& r, W* s) {
-  using V = Pack<W>;
+RowLanes<W> row_scores(const Row<W>& r, W* s) {
+  using V = Vec<W>;
   const bool scaled = r.a.score || r.factor == W(1);
   const V factor(scaled ? W(1) : r.factor);
   if (r.biased() && !r.a.score) {
@@ -111,15 +125,15 @@ Pack<W> row_scores(const Row<W>& r, W* s) {
     return masked_scores(r, s, [&](std::int64_t j, const V& x) { return biased_score(r, j, lanes, factor, x); });
   }
   if (!r.full()) return masked_scores(r, s, [&](std::int64_t, const V& x) { return x * factor; });
-  V max(-std::numeric_limits<W>::infinity());
-  for (std::int64_t j = 0; j < r.width; j += V::size) {
+  RowLanes<W> max(-std::numeric_limits<W>::infinity());
+  each_register<W>(r.width, [&](std::int64_t j, int of_pack) {
     V x = load<V>(s + j);
     if (!scaled) {
       x = x * factor;
-      store(x, s + j);
+      x.store_unaligned(s + j);
     }
-    max = kernels::max(max, x);
-  }
+    max[of_pack] = xsimd::max(max[of_pack], x);
+  });
   return max;
 }
 
@@ -152,17 +166,18 @@ void drop(const Row<W>& r, W* weights) {
 // Writes 0 over x where the query does not attend.
 template <class W>
 void clear_masked(const Row<W>& r, W* x) {
-  using V = Pack<W>;
+  using V = Vec<W>;
   const V zero(W(0));
-  for (std::int64_t j = 0; j < r.width; j += V::size) store(r.select(j, load<V>(x + j), zero), x + j);
+  for (std::int64_t j = 0; j < r.width; j += V::size) r.select(j, load<V>(x + j), zero).store_unaligned(x + j);
 }
 
 // The running softmax of a block of queries.
 template <class W>
 struct Softmax {
-  using V = Pack<W>;
+  using V = Vec<W>;
+  static constexpr std::int64_t size = Pack<W>::size;
   W* m;  // [query_block]: -inf before the first key
-  W* l;  // [query_block, lanes]: lane by lane
+  W* l;  // [query_block, size]: lane by lane
   // m need not be the maximum: any score near it keeps the exponentials in range, and a new m costs a pass over o.
   static constexpr W slack = 5;
 
@@ -170,32 +185,33 @@ struct Softmax {
   Softmax(W* buffer, std::int64_t rows, const W* sink) : m(buffer), l(buffer + query_block) {
     const W first = sink ? *sink : -std::numeric_limits<W>::infinity();
     for (std::int64_t i = 0; i < rows; ++i) m[i] = first;
-    for (std::int64_t i = 0; i < rows * static_cast<std::int64_t>(V::size); ++i) l[i] = 0;
+    for (std::int64_t i = 0; i < rows * size; ++i) l[i] = 0;
     if (first == -std::numeric_limits<W>::infinity()) return;
     for (std::int64_t i = 0; i < rows; ++i) *lanes(i) = 1;
   }
-  W* lanes(std::int64_t i) const { return l + i * static_cast<std::int64_t>(V::size); }
+  W* lanes(std::int64_t i) const { return l + i * size; }
+  W sum(std::int64_t i) const { return sum_lanes(load<Pack<W>>(lanes(i))); }
 
   // Makes exponentials of row i of scores s with the maximum `max`. o [cols] is the row's context so far.
-  void add(std::int64_t i, const V& max, std::int64_t width, W* s, W* o, std::int64_t cols) const {
-    V sum = load<V>(lanes(i));
-    if (any(max > V(m[i] + slack))) {
-      const W high = max_lanes(max);
+  void add(std::int64_t i, const RowLanes<W>& max, std::int64_t width, W* s, W* o, std::int64_t cols) const {
+    if (max.any_above(m[i] + slack)) {
+      const W high = max.max();
       if (m[i] != -std::numeric_limits<W>::infinity()) {
-        const W shrink = exp_of(Vec<W>(m[i] - high)).get(0);
-        sum = sum * V(shrink);
+        const W shrink = exp_of(V(m[i] - high)).get(0);
+        copy_scaled(lanes(i), shrink, size, lanes(i));
         copy_scaled(o, shrink, cols, o);
       }
       m[i] = high;
     }
     // In a row without a key so far all scores are -inf, and so are their differences from 0.
     const V from(m[i] == -std::numeric_limits<W>::infinity() ? W(0) : m[i]);
-    for (std::int64_t j = 0; j < width; j += V::size) {
+    RowLanes<W> sum(load<Pack<W>>(lanes(i)));
+    each_register<W>(width, [&](std::int64_t j, int of_pack) {
       const V p = exp_of(load<V>(s + j) - from);
-      store(p, s + j);
-      sum = sum + p;
-    }
-    store(sum, lanes(i));
+      p.store_unaligned(s + j);
+      sum[of_pack] += p;
+    });
+    store(sum.lanes(), lanes(i));
   }
 };
 
@@ -203,7 +219,7 @@ struct Softmax {
 // softmax. dw, if it is not null, are gradients of the weights, and become those of the scores: dS = P (dP - delta).
 template <class W>
 void row_weights(const Row<W>& r, const SoftmaxStats<const W>& stats, W* s, W* w, W* dw = nullptr, W delta = 0) {
-  using V = Pack<W>;
+  using V = Vec<W>;
   // Products that are scores already need a mask only.
   const bool scores = r.a.score || (r.factor == W(1) && !r.biased()), masks = scores && !r.full();
   if (!scores) row_scores(r, s);
@@ -212,8 +228,8 @@ void row_weights(const Row<W>& r, const SoftmaxStats<const W>& stats, W* s, W* w
     V x = load<V>(s + j);
     if (masks) x = r.select(j, x, masked);
     const V weight = exp_of(x - m) * inv_l;
-    store(weight, w + j);
-    if (dw) store(weight * (load<V>(dw + j) - V(delta)), dw + j);
+    weight.store_unaligned(w + j);
+    if (dw) (weight * (load<V>(dw + j) - V(delta))).store_unaligned(dw + j);
   }
   if (std::isnan(stats.inv_l[r.index()])) clear_masked(r, w);
 }

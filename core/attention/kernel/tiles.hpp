@@ -34,7 +34,7 @@ class VectorTiles {
   static constexpr bool scaled = true, transposed = false;
   static void begin() {}
   static void end() {}
-  static std::int64_t width(std::int64_t count) { return filled_to(Pack<W>::size, count); }
+  static std::int64_t width(std::int64_t count) { return filled_to(Vec<W>::size, count); }
 
   // [blocks of N keys][features, N] of the keys, and for backward of the values.
   static std::int64_t keys_size(const Attention<>& a, AttentionPass pass) {

@@ -101,7 +101,7 @@ bool forward(const Attention<T>& a, const QueryBlock& q, const W* keys, const He
   const std::int64_t row = (q.b * a.H + q.h) * a.Sq + q.i0;
   Pack<W> zero(W(0));
   for (std::int64_t i = 0; i < q.rows; ++i) {
-    W m = softmax.m[i], inv_l = 1 / sum_lanes(load<Pack<W>>(softmax.lanes(i)));
+    W m = softmax.m[i], inv_l = 1 / softmax.sum(i);
     if (!std::isfinite(m + inv_l)) {
       const Interval query{q.i0 + i, q.i0 + i + 1};
       const bool fully_masked = std::isinf(inv_l) && a.state(q.b, q.h, query, {0, a.Sk}) == TileState::empty;

@@ -67,8 +67,15 @@ struct Accumulators {
   explicit Accumulators(T start) {
     for (V& v : at) v = V(start);
   }
+  explicit Accumulators(const Pack<T>& start) {
+    static_assert(N == 1);
+    for_registers(start, [this](const V& v, std::int64_t lane) { at[lane / V::size] = v; });
+  }
 
   V& operator[](int j) { return at[j]; }
+  bool any_above(T limit) const {
+    return any(all([](const Pack<T>& a, const Pack<T>& b) { return kernels::max(a, b); }) > Pack<T>(limit));
+  }
   Pack<T> lanes() const {  // their sums
     return all([](const Pack<T>& a, const Pack<T>& b) { return a + b; });
   }
