@@ -3,18 +3,21 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/simd/for_each_vector.hpp"
 #include "kernels/simd/math.hpp"
 #include "kernels/simd/transpose.hpp"
 
 namespace fit::kernels {
 namespace {
 
-using Wide = Pack<double>;
+using Wide = Vec<double>;
 constexpr std::int64_t W = Wide::size;
 
-// Each reduction defines a term and how to combine terms, for vectors and numbers.
+// Each reduction defines a term and how to combine terms, for vectors and numbers. The term of absent(centre) changes
+// nothing.
 struct Sum {
   static constexpr double identity = 0;
+  static double absent(double) { return 0; }
   static constexpr bool chooses = false;  // selects one of the numbers, so they need no conversion to double
   template <class V>
   static V term(const V& x, const V&) {
@@ -26,6 +29,7 @@ struct Sum {
   }
 };
 struct Squares : Sum {
+  static double absent(double centre) { return centre; }
   template <class V>
   static V term(const V& x, const V& centre) {
     const V d = x - centre;
@@ -33,6 +37,7 @@ struct Squares : Sum {
   }
 };
 struct Exps : Sum {
+  static double absent(double) { return -std::numeric_limits<double>::infinity(); }
   template <class V>
   static V term(const V& x, const V& centre) {
     return math::exp_normal(x - centre);
@@ -40,6 +45,7 @@ struct Exps : Sum {
 };
 struct Prod : Sum {
   static constexpr double identity = 1;
+  static double absent(double) { return identity; }
   template <class V>
   static V combine(const V& a, const V& b) {
     return a * b;
@@ -63,6 +69,7 @@ auto is_nan(const V& v) {
 struct Max : Sum {
   static constexpr bool chooses = true;
   static constexpr double identity = -std::numeric_limits<double>::infinity();
+  static double absent(double) { return identity; }
   template <class V>
   static V combine(const V& a, const V& b) {
     return choose((b > a) | is_nan(b), b, a);
@@ -71,49 +78,43 @@ struct Max : Sum {
 struct Min : Sum {
   static constexpr bool chooses = true;
   static constexpr double identity = std::numeric_limits<double>::infinity();
+  static double absent(double) { return identity; }
   template <class V>
   static V combine(const V& a, const V& b) {
     return choose((b < a) | is_nan(b), b, a);
   }
 };
 
+template <class V, class T>
+V load_or(const Full&, const T* x, double) {
+  if constexpr (std::is_same_v<V, Wide>)
+    return load_wide<V>(x);
+  else
+    return load<V>(x);
+}
+template <class V, class T>
+V load_or(const Tail& tail, const T* x, double absent) {
+  if constexpr (std::is_same_v<V, Vec<T>>)
+    return load_part<V>(x, tail.n, static_cast<T>(absent));
+  else
+    return select(mask_of_bits<V>((std::uint64_t{1} << tail.n) - 1), load_wide_part<V>(x, tail.n), V(absent));
+}
+
 template <class Op, class T>
 double fold_run(const T* x, std::int64_t n, double centre) {
-  using V = std::conditional_t<Op::chooses, Pack<T>, Wide>;
-  using E = typename V::value_type;
-  constexpr std::int64_t size = V::size;
-  const V c(static_cast<E>(centre)), start(static_cast<E>(Op::identity));
-  const auto term = [&](std::int64_t i) {
-    if constexpr (Op::chooses)
-      return load<V>(x + i);
+  using E = std::conditional_t<Op::chooses, T, double>;
+  using V = Vec<E>;
+  const V c(static_cast<E>(centre));
+  Accumulators<E, 4> all(static_cast<E>(Op::identity));
+  accumulate<E, 4>(n, [&](std::int64_t i, auto access, int j) {
+    const V v = load_or<V>(access, x + i, Op::absent(centre));
+    if constexpr (std::is_same_v<Op, Squares>)
+      all[j] = fma(v - c, v - c, all[j]);
     else
-      return Op::term(load_wide<V>(x + i), c);
-  };
-  V sum[4] = {start, start, start, start};
-  std::int64_t i = 0;
-  const auto add = [&](V& to, std::int64_t at) {
-    if constexpr (std::is_same_v<Op, Squares>) {
-      const V d = load_wide<V>(x + at) - c;
-      to = fma(d, d, to);
-    } else {
-      to = Op::combine(to, term(at));
-    }
-  };
-  for (; i + 4 * size <= n; i += 4 * size)
-    for (int j = 0; j < 4; ++j) add(sum[j], i + j * size);
-  for (int j = 0; i + size <= n; i += size, ++j) add(sum[j], i);
+      all[j] = Op::combine(all[j], Op::term(v, c));
+  });
   const auto combine = [](const auto& a, const auto& b) { return Op::combine(a, b); };
-  double total = Op::identity;
-  if (n >= size)
-    total = static_cast<double>(combine_lanes(combine, combine(combine(sum[0], sum[1]), combine(sum[2], sum[3]))));
-  if (i == n) return total;
-  alignas(64) double rest[Wide::size < V::size ? V::size : Wide::size];
-  if constexpr (Op::chooses)
-    for (std::int64_t l = 0; l < n - i; ++l) rest[l] = static_cast<double>(x[i + l]);
-  else
-    store(Op::term(load_wide_part<V>(x + i, n - i), c), rest);
-  for (std::int64_t l = 0; l < n - i; ++l) total = Op::combine(total, rest[l]);
-  return total;
+  return static_cast<double>(combine_lanes(combine, all.combined(combine)));
 }
 
 // Four rows at once, so that the accumulators are read and written once for four rows.

@@ -62,9 +62,9 @@ inline void for_each_vector_nontemporal(bool nontemporal, std::int64_t n, const 
 template <class T, int N = 4>
 struct Accumulators {
   using V = Vec<T>;
-  static constexpr int registers = Pack<T>::size / V::size;  // of a pack
+  static constexpr int registers = pack_registers;
   V at[N * registers];
-  explicit Accumulators(T start) {
+  explicit Accumulators(T start = T(0)) {
     for (V& v : at) v = V(start);
   }
   explicit Accumulators(const Pack<T>& start) {
@@ -73,30 +73,26 @@ struct Accumulators {
   }
 
   V& operator[](int j) { return at[j]; }
-  bool any_above(T limit) const {
-    return any(all([](const Pack<T>& a, const Pack<T>& b) { return kernels::max(a, b); }) > Pack<T>(limit));
+  // f of all packs, a pack: f is a function of two registers.
+  template <class F>
+  Pack<T> combined(const F& f) const {
+    static_assert(N == 1 || N == 2 || N == 4);
+    const auto both = [&f](const Pack<T>& a, const Pack<T>& b) { return lanewise(f, a, b); };
+    if constexpr (N == 1)
+      return pack(0);
+    else if constexpr (N == 2)
+      return both(pack(0), pack(1));
+    else
+      return both(both(pack(0), pack(1)), both(pack(2), pack(3)));
   }
-  Pack<T> lanes() const {  // their sums
-    return all([](const Pack<T>& a, const Pack<T>& b) { return a + b; });
-  }
+  Pack<T> lanes() const { return combined(SumOfTwo()); }  // their sums
   T sum() const { return sum_lanes(lanes()); }
-  T max() const {
-    return max_lanes(all([](const Pack<T>& a, const Pack<T>& b) { return kernels::max(a, b); }));
-  }
+  T max() const { return max_lanes(combined(LargerOfTwo())); }
+  bool any_above(T limit) const { return any(combined(LargerOfTwo()) > Pack<T>(limit)); }
 
  private:
   Pack<T> pack(int j) const {
     return from_registers<Pack<T>>([&](std::int64_t lane) { return at[j * registers + lane / V::size]; });
-  }
-  template <class F>
-  Pack<T> all(const F& f) const {
-    static_assert(N == 1 || N == 2 || N == 4);
-    if constexpr (N == 1)
-      return pack(0);
-    else if constexpr (N == 2)
-      return f(pack(0), pack(1));
-    else
-      return f(f(pack(0), pack(1)), f(pack(2), pack(3)));
   }
 };
 

@@ -47,6 +47,7 @@ struct Lanes<R, 1> {
 // 16 floats or 8 doubles on every processor: one register of AVX-512, two of AVX2, four of SSE2 or NEON.
 template <class T>
 using Pack = Lanes<Vec<T>, 64 / sizeof(Vec<T>)>;
+constexpr int pack_registers = 64 / sizeof(Vec<float>);
 
 template <class V>
 inline constexpr bool is_pack = false;
@@ -229,13 +230,13 @@ inline auto max_lanes(const V& v) {
   return fold_lanes(LargerOfTwo(), v);
 }
 
-// out[i] = the sum of the lanes of v[i step], for Count <= 4 packs.
-template <int Count, int step, class T>
-inline void sum_lanes(const Pack<T>* v, T* out) {
+// out[i] = the sum of the lanes of v[i], for Count <= 4 packs.
+template <class T, int Count>
+inline void sum_lanes(const Pack<T> (&v)[Count], T (&out)[Count]) {
 #if defined(__AVX512F__)
   if constexpr (sizeof(T) == 4) {  // the four sums side by side, by the same tree
     const auto pair = [v](int i) {
-      const __m512 a = v[i * step].at, b = i + 1 < Count ? v[(i + 1) * step].at : Vec<T>(T(0));
+      const __m512 a = v[i].at, b = i + 1 < Count ? v[i + 1].at : Vec<T>(T(0));
       return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE));
     };
     const __m512 low = pair(0), high = Count > 2 ? pair(2) : _mm512_setzero_ps();
@@ -247,7 +248,7 @@ inline void sum_lanes(const Pack<T>* v, T* out) {
     return;
   }
 #endif
-  for (int i = 0; i < Count; ++i) out[i] = sum_lanes(v[std::ptrdiff_t{i} * step]);
+  for (int i = 0; i < Count; ++i) out[i] = sum_lanes(v[i]);
 }
 
 }  // namespace FIT_ISA_NAMESPACE
