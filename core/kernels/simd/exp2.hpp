@@ -17,16 +17,19 @@ inline V pow2_of_fraction(const V& f) {
   return xsimd::fma(p, f, V(T(1)));
 }
 
-// 2^(n + f) for integer |n| <= 200 and |f| <= 1/2, float only. The product with 2^n is rounded once, also where the
-// result is denormal or infinite.
+// The number t = n + exponent_bits has n + 254 in its last bits: two exponents with their bias.
+constexpr float exponent_bits = 0x1.8p23F + 254;
+
+// 2^(n + f) for an integer n = t - exponent_bits, -254 <= n <= 200, and |f| <= 1/2, float only. The product with 2^n is
+// rounded once, also where the result is denormal or infinite.
 template <class V>
-inline V pow2(const V& n, const V& f) {
+inline V pow2(const V& t, const V& n, const V& f) {
 #if defined(__AVX512F__)
   return V(_mm512_scalef_ps(pow2_of_fraction(f), n));
 #else
-  // Of two products, the first is exact. The last bits of the sum are n + 254, two exponents with their bias.
+  // Of two products, the first is exact; it is 0 for n = -254. (A product that only rounds to 0 takes much longer.)
   const auto power = [](const auto& exponent) { return xsimd::bitwise_cast<V>(exponent << 23); };
-  const auto both = xsimd::bitwise_cast<xsimd::as_integer_t<V>>(n + V(0x1.8p23F + 254)), half = both >> 1;
+  const auto both = xsimd::bitwise_cast<xsimd::as_integer_t<V>>(t), half = both >> 1;
   return pow2_of_fraction(f) * power(half) * power(both - half);
 #endif
 }
@@ -42,10 +45,11 @@ inline V pow2(const V& x) {
   } else {
 #if defined(__AVX512F__)
     const V n = xsimd::nearbyint(x);  // the instruction for 2^n makes 0 of -inf
-    return pow2(n, x - n);
+    return V(_mm512_scalef_ps(pow2_of_fraction(V(x - n)), n));
 #else
-    // The last bits of t are n + 192, the exponent of 2^(n + 65). Both products have the bits of one with 2^n.
-    const V c = xsimd::max(V(-160), x), shift(0x1.8p23F + 192), t = c + shift, n = t - shift;  // keeps NaN
+    // The last bits of t are n + 192, the exponent of 2^(n + 65), or 0 for n = -192. Both products have the bits of one
+    // with 2^n.
+    const V c = xsimd::max(V(-192), x), shift(0x1.8p23F + 192), t = c + shift, n = t - shift;  // keeps NaN
     const V power = xsimd::bitwise_cast<V>(xsimd::bitwise_cast<xsimd::as_integer_t<V>>(t) << 23);
     return pow2_of_fraction(V(c - n)) * power * V(0x1p-65F);
 #endif

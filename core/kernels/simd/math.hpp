@@ -31,8 +31,9 @@ inline V exp_normal(const V& x) {
     return lanewise([](const auto& r) { return exp_normal(r); }, x);
   } else if constexpr (is_float<V>) {
     // x = (n + f) ln 2, with 1 / ln 2 in two parts. The product from which n is subtracted must not be rounded.
-    const V c = clamp(x, -105, 90), high(1.44269502f), n = xsimd::nearbyint(c * high);
-    return pow2(n, xsimd::fma(c, V(1.92596299e-8f), xsimd::fms(c, high, n)));
+    const V c = clamp(x, -176, 90), high(1.44269502f), t = xsimd::fma(c, high, V(exponent_bits));
+    const V n = t - V(exponent_bits);
+    return pow2(t, n, xsimd::fma(c, V(1.92596299e-8f), xsimd::fms(c, high, n)));
   } else {
     return xsimd::exp(x);
   }
