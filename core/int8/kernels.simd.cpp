@@ -1,6 +1,6 @@
 #include "int8/kernels.hpp"
 
-#include "kernels/simd/for_each_vector.hpp"
+#include "kernels/simd/pack.hpp"
 #include "matmul/gemv.hpp"
 #if defined(__AVX512F__)
 #include "int8/digits.hpp"

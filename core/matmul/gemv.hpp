@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "kernels/simd/for_each_vector.hpp"
+#include "kernels/simd/pack.hpp"
 #include "matmul/gemm_kernels.hpp"
 
 // gemv for few rows. It is limited by reading b, and reads b once, without packing. For *.simd.cpp files only.
@@ -61,7 +61,7 @@ inline void store_dots(const Accumulators<T, 1> (&sum)[R][M], const Store& store
   FIT_UNROLL for (int i = 0; i < M; ++i) FIT_UNROLL for (int r = 0; r < R; r += N) {
     T dots[N];
     Pack<T> lanes[N];
-    FIT_UNROLL for (int n = 0; n < N; ++n) lanes[n] = sum[r + n][i].lanes();
+    FIT_UNROLL for (int n = 0; n < N; ++n) lanes[n] = sum[r + n][i].packs[0];
     sum_lanes(lanes, dots);
     FIT_UNROLL for (int n = 0; n < N; ++n) store(i, r + n, dots[n]);
   }

@@ -190,7 +190,7 @@ struct Softmax {
     for (std::int64_t i = 0; i < rows; ++i) *lanes(i) = 1;
   }
   W* lanes(std::int64_t i) const { return l + i * size; }
-  W sum(std::int64_t i) const { return sum_lanes(load<Pack<W>>(lanes(i))); }
+  W sum(std::int64_t i) const { return sum_lanes(Pack<W>::load(lanes(i))); }
 
   // Makes exponentials of row i of scores s with the maximum `max`. o [cols] is the row's context so far.
   void add(std::int64_t i, const RowLanes<W>& max, std::int64_t width, W* s, W* o, std::int64_t cols) const {
@@ -205,13 +205,13 @@ struct Softmax {
     }
     // In a row without a key so far all scores are -inf, and so are their differences from 0.
     const V from(m[i] == -std::numeric_limits<W>::infinity() ? W(0) : m[i]);
-    RowLanes<W> sum(load<Pack<W>>(lanes(i)));
+    RowLanes<W> sum(Pack<W>::load(lanes(i)));
     each_register<W>(width, [&](std::int64_t j, int of_pack) {
       const V p = exp_of(load<V>(s + j) - from);
       p.store_unaligned(s + j);
       sum[of_pack] += p;
     });
-    store(sum.lanes(), lanes(i));
+    sum.packs[0].store(lanes(i));
   }
 };
 

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/simd/for_each_vector.hpp"
 #include "kernels/simd/math.hpp"
+#include "kernels/simd/pack.hpp"
 #include "kernels/simd/transpose.hpp"
 
 namespace fit::kernels {
@@ -114,7 +114,7 @@ double fold_run(const T* x, std::int64_t n, double centre) {
       all[j] = Op::combine(all[j], Op::term(v, c));
   });
   const auto combine = [](const auto& a, const auto& b) { return Op::combine(a, b); };
-  return static_cast<double>(combine_lanes(combine, all.combined(combine)));
+  return static_cast<double>(all.fold(combine));
 }
 
 // Four rows at once, so that the accumulators are read and written once for four rows.

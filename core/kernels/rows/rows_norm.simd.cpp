@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "kernels/simd/for_each_vector.hpp"
+#include "kernels/simd/pack.hpp"
 
 namespace fit::kernels {
 namespace {

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/simd/for_each_vector.hpp"
 #include "kernels/simd/math.hpp"
+#include "kernels/simd/pack.hpp"
 
 namespace fit::kernels {
 namespace {

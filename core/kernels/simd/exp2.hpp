@@ -38,9 +38,7 @@ inline V pow2(const V& t, const V& n, const V& f) {
 // (tests/core/attention/attention_tiles_test.cpp).
 template <class V>
 inline V pow2(const V& x) {
-  if constexpr (is_pack<V>) {
-    return lanewise([](const auto& r) { return pow2(r); }, x);
-  } else if constexpr (sizeof(typename V::value_type) == 8) {
+  if constexpr (sizeof(typename V::value_type) == 8) {
     return xsimd::exp2(x);
   } else {
 #if defined(__AVX512F__)

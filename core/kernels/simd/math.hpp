@@ -27,9 +27,7 @@ inline V clamp(const V& x, Element<V> low, Element<V> high) {
 // e^x. For double, 0 below the smallest normal number, and possibly infinite slightly too early.
 template <class V>
 inline V exp_normal(const V& x) {
-  if constexpr (is_pack<V>) {
-    return lanewise([](const auto& r) { return exp_normal(r); }, x);
-  } else if constexpr (is_float<V>) {
+  if constexpr (is_float<V>) {
     // x = (n + f) ln 2, with 1 / ln 2 in two parts. The product from which n is subtracted must not be rounded.
     const V c = clamp(x, -176, 90), high(1.44269502f), t = xsimd::fma(c, high, V(exponent_bits));
     const V n = t - V(exponent_bits);
@@ -70,21 +68,15 @@ inline V log(const V& x) {
 // e^x - 1. xsimd::expm1 is infinite slightly too early; for large x the 1 is negligible.
 template <class V>
 inline V expm1(const V& x) {
-  if constexpr (is_pack<V>) {
-    return lanewise([](const auto& r) { return expm1(r); }, x);
-  } else {
-    const V y = xsimd::expm1(x);
-    const auto far = x > V(is_float<V> ? 80 : 700);
-    return xsimd::any(far) ? xsimd::select(far, math::exp(x), y) : y;
-  }
+  const V y = xsimd::expm1(x);
+  const auto far = x > V(is_float<V> ? 80 : 700);
+  return xsimd::any(far) ? xsimd::select(far, math::exp(x), y) : y;
 }
 
 // ln(1 + x) of a vector or a number.
 template <class V>
 inline V log1p(const V& x) {
-  if constexpr (is_pack<V>)
-    return lanewise([](const auto& r) { return xsimd::log1p(r); }, x);
-  else if constexpr (std::is_arithmetic_v<V>)
+  if constexpr (std::is_arithmetic_v<V>)
     return xsimd::log1p(Vec<V>(x)).get(0);
   else
     return xsimd::log1p(x);

@@ -1,32 +1,38 @@
 #pragma once
 #include "base/acc_type.hpp"
-#include "kernels/simd/for_each_vector.hpp"
+#include "kernels/simd/pack.hpp"
 
 // Scaled copies and dot products of rows; those of BFloat16 are computed in float. For *.simd.cpp files.
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 
-// to = factor x. Returns a vector whose lanes add up to 0, or to NaN if a number is not finite.
+// Whether no lane is NaN.
+template <class V>
+inline bool no_nan(const V& v) {
+  return !xsimd::any(xsimd::isnan(v));
+}
+
+// to = factor x. Returns a register of zeros, with a NaN if a number is not finite.
 template <class X, class Y, class W = AccT<X>>
-FIT_ONE_COPY Pack<W> copy_scaled(const X* x, W factor, std::int64_t n, Y* to) {
+FIT_ONE_COPY Vec<W> copy_scaled(const X* x, W factor, std::int64_t n, Y* to) {
   using V = Vec<W>;
   const V f(factor), zero(W(0));  // x times 0 is 0 or NaN
-  Accumulators<W, 1> sum(W(0));
-  accumulate<W, 1>(n, [&](std::int64_t c, auto access, int j) {
+  V sum(W(0));
+  for_each_vector<V>(n, [&](std::int64_t c, auto access) {
     const V y = access.template load<V>(x + c, X(0.f)) * f;
     access.store(y, to + c);
-    sum[j] = fma(y, zero, sum[j]);
+    sum = xsimd::fma(y, zero, sum);
   });
-  return sum.lanes();
+  return sum;
 }
 
 // The same for a matrix [rows, cols]. Returns whether all numbers are finite.
 template <class T, class W = AccT<T>>
 bool copy_finite(std::int64_t rows, std::int64_t cols, W factor, const W* x, std::int64_t x_row, T* to,
                  std::int64_t to_row) {
-  Pack<W> zero(W(0));
+  Vec<W> zero(W(0));
   for (std::int64_t r = 0; r < rows; ++r) zero = zero + copy_scaled(x + r * x_row, factor, cols, to + r * to_row);
-  return sum_lanes(zero) == W(0);
+  return no_nan(zero);
 }
 
 // dots[r] = sum over c of x[r, c] y[r, c]

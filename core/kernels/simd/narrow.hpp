@@ -32,19 +32,15 @@ inline FloatBits round_bf16(const Vec<float>& v) {
 
 template <class V>
 inline V load(const BFloat16* p) {
-  if constexpr (is_pack<V>) {
-    return from_registers<V>([p](std::int64_t i) { return load<typename V::Register>(p + i); });
-  } else {
-    HalfBits h;
-    __builtin_memcpy(&h, p, sizeof h);
-    return float_of(__builtin_convertvector(h, FloatBits) << 16);
-  }
+  HalfBits h;
+  __builtin_memcpy(&h, p, sizeof h);
+  return float_of(__builtin_convertvector(h, FloatBits) << 16);
 }
 template <class V>
 inline V load_part(const BFloat16* p, std::int64_t n, BFloat16 = {}) {
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
   const __m256i h = _mm256_maskz_loadu_epi16(static_cast<__mmask16>((1u << n) - 1), p);
-  return V(float_of((FloatBits)_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16)));
+  return float_of((FloatBits)_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 #else
   BFloat16 buffer[V::size] = {};
   copy_part<V::size>(p, n, buffer);
@@ -54,17 +50,13 @@ inline V load_part(const BFloat16* p, std::int64_t n, BFloat16 = {}) {
 
 template <class V>
 inline void store(const V& v, BFloat16* p) {
-  if constexpr (is_pack<V>) {
-    for_registers(v, [p](const auto& r, std::int64_t i) { store(r, p + i); });
-  } else {
-    const HalfBits h = __builtin_convertvector(round_bf16(v) >> 16, HalfBits);
-    __builtin_memcpy(p, &h, sizeof h);
-  }
+  const HalfBits h = __builtin_convertvector(round_bf16(v) >> 16, HalfBits);
+  __builtin_memcpy(p, &h, sizeof h);
 }
 template <class V>
 inline void store_part(const V& v, BFloat16* p, std::int64_t n) {
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
-  const HalfBits h = __builtin_convertvector(round_bf16(register_of(v)) >> 16, HalfBits);
+  const HalfBits h = __builtin_convertvector(round_bf16(v) >> 16, HalfBits);
   _mm256_mask_storeu_epi16(p, static_cast<__mmask16>((1u << n) - 1), (__m256i)h);
 #else
   BFloat16 buffer[V::size];

@@ -18,11 +18,11 @@ std::int64_t backward_workspace(const LinearAttention<T>& a) {
 template <class T>
 bool all_finite(std::int64_t n, const T* x) {
   using V = Vec<T>;
-  Accumulators<T, 1> sum(T(0));
-  accumulate<T, 1>(n, [&](std::int64_t i, auto access, int j) {
-    sum[j] += access.template load<V>(x + i, T(0)) * V(T(0));  // 0 or NaN
+  V sum(T(0));
+  for_each_vector<V>(n, [&](std::int64_t i, auto access) {
+    sum += access.template load<V>(x + i, T(0)) * V(T(0));  // 0 or NaN
   });
-  return sum.sum() == T(0);
+  return no_nan(sum);
 }
 
 // U = beta R and R = V - (P K) S0 - M U, row by row.
