@@ -12,8 +12,9 @@ namespace fit::test {
 /// promised.
 std::string fingerprint(const std::vector<Tensor>& tensors);
 
-/// Checks, on every instruction set of this machine, that make() has the fingerprint of `name` in the file. With
-/// FIT_WRITE_ONE_RESULT=1 in the environment, the file gets the fingerprint of the widest set first.
+/// Checks, on every instruction set of this machine, each with another number of threads, that make() has the
+/// fingerprint of `name` in the file. With FIT_WRITE_ONE_RESULT=1 in the environment, the file gets the fingerprint of
+/// the widest set first.
 void check_one_result(const std::string& name, const std::function<std::vector<Tensor>()>& make);
 
 }  // namespace fit::test
