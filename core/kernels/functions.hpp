@@ -133,7 +133,7 @@ struct Cos : FromInput {
 
 struct Tan : FromOutput {
   FIT_F(x) { return math::tan(x); }
-  FIT_DF(y) { return dy * (V(1) + y * y); }
+  FIT_DF(y) { return dy * xsimd::fma(y, y, V(1)); }
   FIT_DDF(y) { return y * 2; }
 };
 
@@ -198,7 +198,7 @@ struct Silu : FromInput {
   FIT_DF(x) {
     const V c = clamp(x, -1000, 1000);
     const math::Sigmoid<V> s(c);
-    return dy * s.times(V(1) + c * s.rest());
+    return dy * s.times(xsimd::fma(c, s.rest(), V(1)));
   }
   FIT_DDF(x) {
     const Tensor c = clamp(x, -1000, 1000);
@@ -294,7 +294,7 @@ struct GeluTanh : FromInput {
   FIT_DF(x) {
     const V c = clamp(x, -40, 40), square = c * c;
     const math::Sigmoid<V> s(c * math::polynomial(square, scale, cubic));
-    return dy * s.times(V(1) + c * s.rest() * math::polynomial(square, scale, 3 * cubic));
+    return dy * s.times(xsimd::fma(c * s.rest(), math::polynomial(square, scale, 3 * cubic), V(1)));
   }
   // With t = tanh u: f' = (1 + t) / 2 + x (1 - t^2) u' / 2, f'' = (1 - t^2) (u' + x u'' / 2 - x t u'^2), and
   // 1 - t^2 = 4 s (1 - s)

@@ -43,7 +43,7 @@ double rest_of_exps(T* y, const T* x, std::int64_t n, T max) {
     Accumulators<T, 1> sum(T(0)), ones(T(0));
     accumulate<T, 1>(n - at < block ? n - at : block, [&](std::int64_t i, auto a, int j) {
       __builtin_prefetch(x + n + at + i);  // the next slice; harmless past the last one
-      const V d = a.template load<V>(x + at + i, lowest<T>) - V(max), e = math::exp_normal(d);
+      const V d = a.template load<V>(x + at + i, lowest<T>) - V(max), e = math::exp_limited(d);
       if constexpr (Store) a.store(e, y + at + i);
       const auto largest = d == V(T(0));
       if (any(largest)) {  // seldom
@@ -69,7 +69,7 @@ template <class T>
 void scaled_exp(T* y, const T* x, std::int64_t n, T max, T scale) {
   using V = Vec<T>;
   for_each_vector<V>(n, [&](std::int64_t i, auto a) {
-    a.store(math::exp_normal(a.template load<V>(x + i, T(0)) - V(max)) * V(scale), y + i);
+    a.store(math::exp_limited(a.template load<V>(x + i, T(0)) - V(max)) * V(scale), y + i);
   });
 }
 
@@ -121,7 +121,7 @@ void softmax_across(T* y, const T* x, std::int64_t slices, std::int64_t n, std::
       store(larger(load<V>(max + i), a.template load<V>(from + at, T(0))), max + i);
     });
     across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
-      const V d = a.template load<V>(from + at, T(0)) - load<V>(max + i), e = math::exp_normal(d);
+      const V d = a.template load<V>(from + at, T(0)) - load<V>(max + i), e = math::exp_limited(d);
       const auto largest = d == V(T(0));
       a.store(e, to + at);
       store(load<V>(maxima + i) + select(largest, V(T(1)), V(T(0))), maxima + i);
@@ -204,7 +204,7 @@ struct LogSoftmax {
   }
   template <class V>
   static V result(const V& y, const V& dy, const V& leading, const V& rest) {
-    const V p = math::exp_normal(y), dx = fnma(p, leading + rest, dy);
+    const V p = math::exp_limited(y), dx = fnma(p, leading + rest, dy);
     const auto here = leads(y);
     return any(here) ? select(here, -(dy * math::expm1(y)) - p * rest, dx) : dx;
   }

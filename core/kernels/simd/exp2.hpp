@@ -23,7 +23,7 @@ constexpr float exponent_bits = 0x1.8p23F + 254;
 // 2^(n + f) for an integer n = t - exponent_bits, -254 <= n <= 200, and |f| <= 1/2, float only. The product with 2^n is
 // rounded once, also where the result is denormal or infinite.
 template <class V>
-inline V pow2(const V& t, const V& n, const V& f) {
+inline V pow2([[maybe_unused]] const V& t, [[maybe_unused]] const V& n, const V& f) {
 #if defined(__AVX512F__)
   return V(_mm512_scalef_ps(pow2_of_fraction(f), n));
 #else

@@ -24,17 +24,26 @@ inline V clamp(const V& x, Element<V> low, Element<V> high) {
   return xsimd::min(V(high), xsimd::max(V(low), x));
 }
 
-// e^x. For double, 0 below the smallest normal number, and possibly infinite slightly too early.
+// e^x for x <= 90 (double: any x). For double, 0 below the smallest normal number, and possibly infinite slightly too
+// early.
 template <class V>
-inline V exp_normal(const V& x) {
+inline V exp_limited(const V& x) {
   if constexpr (is_float<V>) {
     // x = (n + f) ln 2, with 1 / ln 2 in two parts. The product from which n is subtracted must not be rounded.
-    const V c = clamp(x, -176, 90), high(1.44269502f), t = xsimd::fma(c, high, V(exponent_bits));
+    const V c = xsimd::max(V(-176), x), high(1.44269502f), t = xsimd::fma(c, high, V(exponent_bits));  // keeps NaN
     const V n = t - V(exponent_bits);
     return pow2(t, n, xsimd::fma(c, V(1.92596299e-8f), xsimd::fms(c, high, n)));
   } else {
     return xsimd::exp(x);
   }
+}
+// The same for all x.
+template <class V>
+inline V exp_normal(const V& x) {
+  if constexpr (is_float<V>)
+    return exp_limited(xsimd::min(V(90), x));
+  else
+    return exp_limited(x);
 }
 
 template <class V>
@@ -229,7 +238,7 @@ inline V times_exp(const V& m, const V& x, const V& power) {
 template <class V>
 struct Sigmoid {
   explicit Sigmoid(const V& x)
-      : a(-xsimd::abs(x)), power(exp_normal(a)), r(V(1) / (V(1) + power)), negative(x < V(0)) {}
+      : a(-xsimd::abs(x)), power(exp_limited(a)), r(V(1) / (V(1) + power)), negative(x < V(0)) {}
   V times(const V& m) const {  // m s
     const V scaled = m * r;
     return xsimd::select(negative, times_exp(scaled, a, power), scaled);
