@@ -26,9 +26,10 @@ Values trained(const nn::GPTOptions& options, int steps) {
   optim::CosineAnnealingLR schedule(optimizer, steps);
   Generator g(3);
   Tensor losses = zeros({steps});
+  const std::int64_t T = options.context_length();
   for (int i = 0; i < steps; ++i) {
-    const Tensor ids = randint(0, 41, {4, 25}, g);
-    const Tensor loss = gpt.loss(slice(ids, 1, 0, 24), slice(ids, 1, 1, 25));
+    const Tensor ids = randint(0, 41, {4, T + 1}, g);
+    const Tensor loss = gpt.loss(slice(ids, 1, 0, T), slice(ids, 1, 1, T + 1));
     optimizer.zero_grad();
     loss.backward();
     optim::clip_grad_norm_(gpt.named_parameters(), 0.5);
@@ -104,7 +105,14 @@ TEST_CASE("one result: trainings of a GPT", "[one_result]") {
 }
 
 TEST_CASE("one result: 1,000 steps of a GPT", "[one_result][heavy]") {
-  check_one_result("GPT, 1000 steps", [] { return trained(small(), 1000); });
+  const nn::GPTOptions options = small()
+                                     .context_length(12)
+                                     .d_model(24)
+                                     .num_heads(2)
+                                     .positions(nn::Positions::alibi)
+                                     .attention_logit_cap(20)
+                                     .window(9);
+  check_one_result("GPT, 1000 steps", [&] { return trained(options, 1000); });
 }
 
 }  // namespace fit::test::one_result_models_test
