@@ -7,6 +7,7 @@
 #include "fit/graph/named_values.hpp"
 #include "fit/ops/ops.hpp"
 #include "kernels/copy.hpp"
+#include "kernels/rows/rows_softmax.hpp"
 #include "ops/common/precision.hpp"
 #include "ops/linalg/batch_rows.hpp"
 #include "tensor/check.hpp"
@@ -44,8 +45,9 @@ template <class W>
 Tensor lse_of(const kernels::SoftmaxStats<W>& stats, const Shape& weights) {
   Tensor lse = Tensor::empty(weights.erased(weights.rank() - 1), dtype_of<W>());
   W* const to = lse.fresh<W>();
+  const auto log = kernels::softmax_rows<W>().log;
   for (std::int64_t i = 0; i < lse.numel(); ++i)
-    to[i] = stats.inv_l[i] == 0 ? -std::numeric_limits<W>::infinity() : stats.m[i] - std::log(stats.inv_l[i]);
+    to[i] = stats.inv_l[i] == 0 ? -std::numeric_limits<W>::infinity() : stats.m[i] - log(stats.inv_l[i]);
   return lse;
 }
 

@@ -50,7 +50,9 @@ function(fit_kernels layer)
     # definitions give them other names. Without optimisation, functions of the standard library would have this problem, too.
     target_compile_definitions(${target} PRIVATE FIT_ISA=isa_${isa} FIT_ISA_NAMESPACE=${isa}
                                __kernel_rem_pio2=kernel_rem_pio2_${isa} __ieee754_rem_pio2=ieee754_rem_pio2_${isa})
-    target_compile_options(${target} PRIVATE ${FIT_KERNEL_OPTIMIZATION} ${fit_isa_flags_${isa}} ${fit_sanitize_kernels})
+    # Products and sums are fused where the source says so, and nowhere else: results are the same on every processor.
+    target_compile_options(${target} PRIVATE ${FIT_KERNEL_OPTIMIZATION} ${fit_isa_flags_${isa}} -ffp-contract=off
+                           ${fit_sanitize_kernels})
     # GCC 12 warns about its own header of AVX-512 (_mm512_undefined_ps and similar functions).
     target_compile_options(${target} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized;-Wno-maybe-uninitialized>")
     target_include_directories(${target} PRIVATE . include ${PROJECT_SOURCE_DIR}/core ${PROJECT_SOURCE_DIR}/core/include)
@@ -59,12 +61,6 @@ function(fit_kernels layer)
     list(APPEND targets ${target})
   endforeach()
   set(${layer}_kernels ${targets} PARENT_SCOPE)
-endfunction()
-
-# fit_rounds_by_operation(SOURCES...): kernels in which no product and sum are fused. The compiler would fuse them in full
-# vectors, but not in the remaining elements: results would depend on how an array is divided among threads or ranks.
-function(fit_rounds_by_operation)
-  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -ffp-contract=off SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
 # What kernels and other sources have in common. A program contains only the functions that it can reach.

@@ -1,6 +1,6 @@
 #include "int8/kernels.hpp"
 
-#include "kernels/simd/for_each_vector.hpp"
+#include "kernels/simd/pack.hpp"
 #include "matmul/gemv.hpp"
 #if defined(__AVX512F__)
 #include "int8/digits.hpp"
@@ -10,9 +10,8 @@ namespace fit::kernels {
 namespace {
 
 using V = Vec<float>;
-constexpr std::int64_t W = V::size;
 
-V load_int8(const std::int8_t* p) {
+V load_int8(const Full&, const std::int8_t* p) {
 #if defined(__AVX512F__)
   __m128i bytes;
   __builtin_memcpy(&bytes, p, sizeof bytes);
@@ -23,22 +22,19 @@ V load_int8(const std::int8_t* p) {
   return V(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_cvtsi64_si128(bytes))));
 #else
   alignas(64) float wide[V::size];
-  for (std::int64_t i = 0; i < W; ++i) wide[i] = p[i];
+  for (std::size_t i = 0; i < V::size; ++i) wide[i] = p[i];
   return V::load_aligned(wide);
 #endif
 }
-
-// Loads the first n lanes; the others are 0.
-V load_int8(const std::int8_t* p, std::int64_t n) {
+// The absent lanes are 0.
+V load_int8(const Tail& tail, const std::int8_t* p) {
   std::int8_t part[V::size] = {};
-  for (std::int64_t i = 0; i < n; ++i) part[i] = p[i];
-  return load_int8(part);
+  for (std::int64_t i = 0; i < tail.n; ++i) part[i] = p[i];
+  return load_int8(Full(), part);
 }
 
-// Computes M rows of c and R columns: rows of w from `row` on, `step` apart. Neighbouring vectors have separate sums,
-// so that the additions are independent. The kernel prefetches each line of the cache: each byte needs so much work
-// that the processor itself does not prefetch far enough.
-constexpr int chains = 2;
+// Computes M rows of c and R columns: rows of w from `row` on, `step` apart. The kernel prefetches each line of the
+// cache: each byte needs so much work that the processor itself does not prefetch far enough.
 constexpr std::int64_t line = 64;  // bytes
 template <int M, int R>
 void dots(const float* x, std::int64_t ldx, const Int8Task& task, std::int64_t row, std::int64_t step) {
@@ -46,47 +42,37 @@ void dots(const float* x, std::int64_t ldx, const Int8Task& task, std::int64_t r
   const Int8Weights& w = task.w;
   const std::int8_t* const from = w.data + row * w.ld;
   const std::int64_t groups = w.groups(k);
-  V total[R][M];
-  FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) total[r][i] = V(0.0F);
+  Accumulators<float, 1> total[R][M];
   for (std::int64_t g = 0; g < groups; ++g) {
-    V sum[chains][R][M];
-    FIT_UNROLL for (int j = 0; j < chains; ++j) FIT_UNROLL for (int r = 0; r < R; ++r)
-        FIT_UNROLL for (int i = 0; i < M; ++i) sum[j][r][i] = V(0.0F);
-    const auto add = [&](int chain, const auto& get_x, const auto& get_w) {
-      V a[M];
-      FIT_UNROLL for (int i = 0; i < M; ++i) a[i] = get_x(x + i * ldx);
-      FIT_UNROLL for (int r = 0; r < R; ++r) {
-        const V b = get_w(from + r * step * w.ld);
-        FIT_UNROLL for (int i = 0; i < M; ++i) sum[chain][r][i] = sum[chain][r][i] + a[i] * b;
-      }
-    };
-    const auto add_whole = [&](int chain, std::int64_t at) {
-      add(
-          chain, [at](const float* p) { return load<V>(p + at); },
-          [at](const std::int8_t* p) { return load_int8(p + at); });
-    };
+    Accumulators<float, 1> sum[R][M];
     std::int64_t l = g * w.group;
     const std::int64_t end = l + w.group < k ? l + w.group : k;
+    const auto add = [&](std::int64_t i, auto access, int j) {
+      V a[M];
+      FIT_UNROLL for (int m = 0; m < M; ++m) a[m] = access.template load<V>(x + m * ldx + l + i, 0.0F);
+      FIT_UNROLL for (int r = 0; r < R; ++r) {
+        const V b = load_int8(access, from + r * step * w.ld + l + i);
+        FIT_UNROLL for (int m = 0; m < M; ++m) sum[r][m][j] = fma(a[m], b, sum[r][m][j]);
+      }
+    };
     const auto prefetch = [&] {
       FIT_UNROLL for (int r = 0; r < R; ++r) __builtin_prefetch(from + r * step * w.ld + l + prefetch_bytes);
     };
     for (; l + line <= end; l += line) {
       prefetch();
-      FIT_UNROLL for (int v = 0; v < line / W; ++v) add_whole(v % chains, l + v * W);
+      accumulate<float, 1>(line, add);
     }
-    if (l < end) prefetch();
-    for (; l + chains * W <= end; l += chains * W) FIT_UNROLL for (int j = 0; j < chains; ++j) add_whole(j, l + j * W);
-    for (; l + W <= end; l += W) add_whole(0, l);
-    if (l < end)
-      add(
-          0, [&](const float* p) { return load_part<V>(p + l, end - l); },
-          [&](const std::int8_t* p) { return load_int8(p + l, end - l); });
+    if (l < end) {
+      prefetch();
+      accumulate<float, 1>(end - l, add);
+    }
     FIT_UNROLL for (int r = 0; r < R; ++r) {
       const V scale(w.scales[(row + r * step) * groups + g]);
-      FIT_UNROLL for (int i = 0; i < M; ++i) total[r][i] = total[r][i] + scale * (sum[0][r][i] + sum[1][r][i]);
+      FIT_UNROLL for (int i = 0; i < M; ++i) FIT_UNROLL for (int j = 0; j < pack_registers; ++j) total[r][i][j] =
+          fma(scale, sum[r][i][j], total[r][i][j]);
     }
   }
-  store_dots<M, R>(total, [&](int i, int r, float dot) {
+  store_dots<M, R, float>(total, [&](int i, int r, float dot) {
     const std::int64_t j = row + r * step;
     task.c[i * task.ldc + j] = task.bias ? dot + task.bias[j] : dot;
   });
@@ -94,7 +80,7 @@ void dots(const float* x, std::int64_t ldx, const Int8Task& task, std::int64_t r
 
 void gemv(std::int64_t m, const float* x, std::int64_t ldx, const Int8Task& task, Part part, ColumnsDone done) {
   with_rows<gemv_max_m>(m, [&](auto rows) {
-    each_columns<rows, chains + 1>(
+    each_columns<rows>(
         task.n, part,
         [&](auto columns, std::int64_t j, std::int64_t step) { dots<rows, columns>(x, ldx, task, j, step); }, done);
   });
@@ -109,9 +95,8 @@ void unpack(std::int64_t rows, std::int64_t k, const Int8Weights& w, To* out) {
       const std::int8_t* const from = w.data + j * w.ld + first;
       To* const to = out + j * k + first;
       const V scale(w.scales[j * groups + g]);
-      std::int64_t l = 0;
-      for (; l + W <= count; l += W) store(scale * load_int8(from + l), to + l);
-      if (l < count) store_part(scale * load_int8(from + l, count - l), to + l, count - l);
+      for_each_vector<V>(
+          count, [&](std::int64_t l, auto access) { access.store(V(scale * load_int8(access, from + l)), to + l); });
     }
 }
 

@@ -9,12 +9,12 @@ using V = Vec<float>;
 
 void widen_run(float* y, const BFloat16* x, std::int64_t n) {
   for_each_vector<V>(
-      n, [&](std::int64_t i, auto access, int) { access.store(access.template load<V>(x + i, BFloat16(0)), y + i); });
+      n, [&](std::int64_t i, auto access) { access.store(access.template load<V>(x + i, BFloat16(0)), y + i); });
 }
 
 void round_run(BFloat16* y, const float* x, std::int64_t n) {
   for_each_vector<V>(
-      n, [&](std::int64_t i, auto access, int) { access.store(access.template load<V>(x + i, 0.0F), y + i); });
+      n, [&](std::int64_t i, auto access) { access.store(access.template load<V>(x + i, 0.0F), y + i); });
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ template <class T>
 void choose(T* z, const bool* c, const T* x, const T* y, std::int64_t n, int sx, int sy) {
   using V = Vec<T>;
   const V if_true(sx ? T(0) : *x), if_false(sy ? T(0) : *y);  // n may be 0
-  for_each_vector<V>(n, [&](std::int64_t i, auto access, int) {
+  for_each_vector<V>(n, [&](std::int64_t i, auto access) {
     access.store(xsimd::select(access.template mask<V>(c + i), sx ? access.template load<V>(x + i, T(0)) : if_true,
                                sy ? access.template load<V>(y + i, T(0)) : if_false),
                  z + i);

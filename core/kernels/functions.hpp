@@ -152,7 +152,7 @@ struct Cos : FromInput {
 
 struct Tan : FromOutput {
   FIT_F(x) { return math::tan(x); }
-  FIT_DF(y) { return dy * (V(1) + y * y); }
+  FIT_DF(y) { return dy * xsimd::fma(y, y, V(1)); }
   FIT_DDF(y) { return y * 2; }
 };
 
@@ -277,7 +277,7 @@ struct Silu : FromInput {
   FIT_DF(x) {
     const V c = clamp(x, -1000, 1000);
     const math::Sigmoid<V> s(c);
-    return dy * math::beside_zero<math::SiluSlopeZero>(x, s.times(V(1) + c * s.rest()));
+    return dy * math::beside_zero<math::SiluSlopeZero>(x, s.times(xsimd::fma(c, s.rest(), V(1))));
   }
   // Near a zero z of f'', tanh(x / 2) = (t + u) / (1 + t u) with t = tanh(z / 2) = 2 / z and u = tanh((x - z) / 2).
   FIT_DDF(x) {
@@ -471,7 +471,8 @@ struct GeluTanh : FromInput {
   FIT_DF(x) {
     const math::GeluTanhGate<V> gate(clamp(x, -40, 40));
     const V twice_du = math::polynomial(gate.x * gate.x, scale, 3 * cubic);
-    return dy * math::beside_zero<math::GeluTanhSlopeZero>(x, gate.times(V(1) + gate.x * gate.s.rest() * twice_du));
+    const V plain = gate.times(xsimd::fma(gate.x * gate.s.rest(), twice_du, V(1)));
+    return dy * math::beside_zero<math::GeluTanhSlopeZero>(x, plain);
   }
   // e^-u for x >= 0. u is cut so that its largest parts are exact: h is x in multiples of 1/4, and the first parts of
   // the two factors have 6 bits. So the error does not grow with u.

@@ -17,7 +17,7 @@
 // - macro-kernel (macro_kernel.hpp, micro_kernel_bf16.hpp): calls the micro-kernel on blocks that fit the cache.
 // - micro-kernel (micro_kernel.simd.cpp, micro_kernel_bf16.hpp): keeps a block of c in registers in the loop over k.
 //
-// float, double: gemv for few rows, unpacked for small matrices, otherwise packed. Without AVX2, OpenBLAS
+// float, double: gemv for few rows, unpacked for small matrices, otherwise packed. With FIT_OPENBLAS=use, OpenBLAS
 // (openblas.hpp) computes all but small matrices. bfloat16: native on avx512_bf16 and amx; otherwise packing widens it
 // to float.
 //

@@ -96,13 +96,10 @@ void gemm(std::int64_t m, std::int64_t n, std::int64_t k, N alpha, const A& a, c
 
 inline namespace FIT_ISA_NAMESPACE {
 
-// A block of a is [mc, kc] and fits the L2 cache. A slice of b is [kc, slice_width] and fits the L1 cache.
+// A block of a is [mc, kc] and fits the L2 cache. A slice of b is [kc, slice_width]: with AVX2 it fits the L1 cache,
+// with AVX-512 it comes from the L2 cache, which is fast enough. The chains of additions are cut after every kc.
 constexpr std::int64_t mc = 192;
-#if defined(__AVX512F__)
-constexpr std::int64_t kc = 128;
-#else
 constexpr std::int64_t kc = 384;
-#endif
 
 // A transposed a with rows of a page or more apart is copied first: there the processor does not prefetch.
 template <class T>

@@ -88,7 +88,7 @@ template <class T>
 void add_row(std::int64_t rows, std::int64_t cols, const T* row, T* c, std::int64_t ldc) {
   using V = Vec<T>;
   for (std::int64_t r = 0; r < rows; ++r)
-    for_each_vector<V>(cols, [&](std::int64_t j, auto access, int) {
+    for_each_vector<V>(cols, [&](std::int64_t j, auto access) {
       T* const at = c + r * ldc + j;
       access.store(access.template load<V>(at, T(0)) + access.template load<V>(row + j, T(0)), at);
     });

@@ -17,7 +17,7 @@ V to_bf16_precision(const V& x) { return float_of(round_bf16(x) & 0xffff0000u); 
 template <class From>
 void widen(std::int64_t rows, std::int64_t cols, const From* x, std::int64_t ld, float* out, std::int64_t out_ld) {
   for (std::int64_t r = 0; r < rows; ++r)
-    for_each_vector<V>(cols, [&](std::int64_t j, auto access, int) {
+    for_each_vector<V>(cols, [&](std::int64_t j, auto access) {
       V y = access.template load<V>(x + r * ld + j, From(0));
       if constexpr (std::is_same_v<From, float>) y = to_bf16_precision(y);
       access.store(y, out + r * out_ld + j);
@@ -43,7 +43,7 @@ void finish(std::int64_t rows, std::int64_t cols, float alpha, const float* x, s
   const V factor(alpha), old_factor(beta);
   for (std::int64_t r = 0; r < rows; ++r) {
     To* const row = to + r * to_ld;
-    for_each_vector<V, 1, Access>(cols, [&](std::int64_t j, auto access, int) {
+    for_each_vector<V, Access>(cols, [&](std::int64_t j, auto access) {
       V y = factor * access.template load<V>(x + r * ld + j, 0.0F);
       if (beta != 0) y = y + old_factor * access.template load<V>(row + j, To(0));
       if (then.bias) y = y + access.template load<V>(then.bias + j, 0.0F);

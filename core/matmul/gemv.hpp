@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "kernels/simd/for_each_vector.hpp"
+#include "kernels/simd/pack.hpp"
 #include "matmul/gemm_kernels.hpp"
 
 // gemv for few rows. It is limited by reading b, and reads b once, without packing. For *.simd.cpp files only.
@@ -30,11 +30,11 @@ bool apply_beta(const GemmParams<T>& p, T* c) {
 }
 
 // The number of columns of c (rows of b) computed side by side: one for each of `streams`, or fewer if registers are
-// short. Registers hold `sums` vectors for each element of c, M vectors of a, and one of b.
+// short. Registers hold `sums` packs for each element of c, M vectors of a, and one of b.
 template <int M, int sums, int streams>
 constexpr int columns_at_once() {
   int columns = streams;
-  while (columns > 1 && sums * M * columns + M + 1 > vector_registers) columns /= 2;
+  while (columns > 1 && sums * M * columns * pack_registers + M + 1 > vector_registers) columns /= 2;
   return columns;
 }
 
@@ -55,12 +55,14 @@ void each_columns(std::int64_t n, Part part, const Dots& dots, ColumnsDone done)
 }
 
 // Calls store(i, r, dot) with the sums of the lanes.
-template <int M, int R, class V, class Store>
-inline void store_dots(const V (&sum)[R][M], const Store& store) {
+template <int M, int R, class T, class Store>
+inline void store_dots(const Accumulators<T, 1> (&sum)[R][M], const Store& store) {
   constexpr int N = std::min(R, 4);
   FIT_UNROLL for (int i = 0; i < M; ++i) FIT_UNROLL for (int r = 0; r < R; r += N) {
-    typename V::value_type dots[N];
-    sum_lanes<N, M>(&sum[r][i], dots);
+    T dots[N];
+    Pack<T> lanes[N];
+    FIT_UNROLL for (int n = 0; n < N; ++n) lanes[n] = sum[r + n][i].packs[0];
+    sum_lanes(lanes, dots);
     FIT_UNROLL for (int n = 0; n < N; ++n) store(i, r + n, dots[n]);
   }
 }
@@ -69,21 +71,17 @@ inline void store_dots(const V (&sum)[R][M], const Store& store) {
 template <int M, int R, class T, class B>
 void dot_block(const GemmParams<T>& p, std::int64_t step, const T* a, const B* b, T* c) {
   using V = Vec<T>;
-  constexpr std::int64_t W = V::size;
-  V sum[R][M];
-  FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = V(T(0));
-  const auto add = [&](const auto& get) {
+  Accumulators<T, 1> sum[R][M];
+  const auto add = [&](std::int64_t k, auto access, int j) {
     V x[M];
-    FIT_UNROLL for (int i = 0; i < M; ++i) x[i] = get(a + i * p.lda);
+    FIT_UNROLL for (int i = 0; i < M; ++i) x[i] = access.template load<V>(a + i * p.lda + k, T(0));
     FIT_UNROLL for (int r = 0; r < R; ++r) {
-      const V w = get(b + r * step * p.ldb);
-      FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = sum[r][i] + x[i] * w;
+      const V w = access.template load<V>(b + r * step * p.ldb + k, B(0.f));
+      FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i][j] = fma(x[i], w, sum[r][i][j]);
     }
   };
-  std::int64_t k = 0;
-  for (; k + W <= p.k; k += W) add([k](const auto* at) { return load<V>(at + k); });
-  if (k < p.k) add([&p, k](const auto* at) { return load_part<V>(at + k, p.k - k); });
-  store_dots<M, R>(sum, [&](int i, int r, T dot) {
+  accumulate<T, 1>(p.k, add);
+  store_dots<M, R, T>(sum, [&](int i, int r, T dot) {
     T& to = c[i * p.ldc + r * step];
     to = p.alpha * dot + (p.beta == T(0) ? T(0) : p.beta * to);
   });
@@ -106,12 +104,12 @@ void axpy_block(const GemmParams<T>& p, std::int64_t k, const T* a, const B* b, 
   V x[R][M];
   FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) x[r][i] =
       V(p.alpha * a[i * p.lda + k + r]);
-  for_each_vector<V>(p.n, [&](std::int64_t j, auto access, int) {
+  for_each_vector<V>(p.n, [&](std::int64_t j, auto access) {
     V sum[M];
     FIT_UNROLL for (int i = 0; i < M; ++i) sum[i] = add ? access.template load<V>(c + i * p.ldc + j, T(0)) : V(T(0));
     FIT_UNROLL for (int r = 0; r < R; ++r) {
       const V w = access.template load<V>(b + (k + r) * p.ldb + j, B(0));
-      FIT_UNROLL for (int i = 0; i < M; ++i) sum[i] = sum[i] + x[r][i] * w;
+      FIT_UNROLL for (int i = 0; i < M; ++i) sum[i] = xsimd::fma(x[r][i], w, sum[i]);
     }
     FIT_UNROLL for (int i = 0; i < M; ++i) access.store(sum[i], c + i * p.ldc + j);
   });

@@ -14,15 +14,14 @@ inline namespace FIT_ISA_NAMESPACE {
 template <int M, int R, class To>
 FIT_TARGET_AVX512_BF16 void gemv_bf16_block(const GemmParams<BFloat16>& p, std::int64_t j, std::int64_t step,
                                             const BFloat16* a, const BFloat16* b, const Bf16Then& then, To* c) {
-  Vec<float> sum[R][M];
-  FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = Vec<float>(0.0F);
+  Accumulators<float, 1> sum[R][M];
   const BFloat16* const from = b + j * p.ldb;
   const auto add = [&](std::int64_t k, const auto& get) FIT_TARGET_AVX512_BF16 {
     __m512bh x[M];
     FIT_UNROLL for (int i = 0; i < M; ++i) x[i] = (__m512bh)_mm512_loadu_si512(a + i * p.lda + k);
     FIT_UNROLL for (int r = 0; r < R; ++r) {
       const auto w = (__m512bh)get(from + r * step * p.ldb + k);
-      FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = _mm512_dpbf16_ps(sum[r][i], x[i], w);
+      FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i][0] = _mm512_dpbf16_ps(sum[r][i][0], x[i], w);
     }
   };
   std::int64_t k = 0;
@@ -32,7 +31,7 @@ FIT_TARGET_AVX512_BF16 void gemv_bf16_block(const GemmParams<BFloat16>& p, std::
   }
   if (const __mmask32 lanes = (__mmask32{1} << (p.k - k)) - 1)
     add(k, [lanes](const BFloat16* at) FIT_TARGET_AVX512_BF16 { return _mm512_maskz_loadu_epi16(lanes, at); });
-  store_dots<M, R>(sum, [&](int i, int r, float dot) {
+  store_dots<M, R, float>(sum, [&](int i, int r, float dot) {
     const std::int64_t col = j + r * step;
     To& to = c[i * p.ldc + col];
     float y = p.alpha * dot;

@@ -37,7 +37,7 @@ void chain_block(const GemmParams<T>& p, const T* a, const B* b, T* c, std::int6
         V w[V::size];
         load_columns(b + r * W * p.ldb + l, p.ldb, Full ? W : cols - r * W, count, w);
         const auto add_column = [&](std::int64_t t) {
-          FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = sum[r][i] + V(a[i * p.lda + l + t]) * w[t];
+          FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = xsimd::fma(V(a[i * p.lda + l + t]), w[t], sum[r][i]);
         };
         FIT_UNROLL for (int t = 0; t < W; ++t) if (t < count) add_column(t);
       };

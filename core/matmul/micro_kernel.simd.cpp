@@ -36,7 +36,7 @@ inline void micro_kernel(std::int64_t k, T alpha, const T* a, std::int64_t row, 
       __builtin_prefetch(b + p * ldb + ahead.distance + l * line<T>, 0, 2);
     FIT_UNROLL for (int i = 0; i < MR; ++i) {
       const V x(a[i * row + p * col]);
-      FIT_UNROLL for (int j = 0; j < NV; ++j) sum[i][j] = sum[i][j] + x * y[j];
+      FIT_UNROLL for (int j = 0; j < NV; ++j) sum[i][j] = xsimd::fma(x, y[j], sum[i][j]);
     }
   }
   const V factor(alpha);

@@ -45,7 +45,7 @@ void pin_openblas() {
 
 bool openblas_computes() {
   static const bool use = wished("use");
-  return use || chosen_isa < Isa::avx2;
+  return use;
 }
 
 std::string openblas_core() { return openblas_get_corename ? " (" + std::string(openblas_get_corename()) + ')' : ""; }

@@ -1,10 +1,10 @@
 #pragma once
 #include "matmul/gemm_kernels.hpp"
 
-// OpenBLAS, for processors without wide vectors, and for comparisons.
+// OpenBLAS, for comparisons.
 namespace fit::kernels {
 
-// Whether OpenBLAS computes all but small products: without AVX2, or by the environment variable FIT_OPENBLAS=use.
+// Whether OpenBLAS computes all but small products: by the environment variable FIT_OPENBLAS=use.
 bool openblas_computes();
 
 // The processor for which OpenBLAS runs, " (SkylakeX)"; "" if the library does not say.

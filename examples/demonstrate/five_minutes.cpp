@@ -222,18 +222,20 @@ void by_hand(Example& e, const nn::GPT& gpt, const Tensor& ids, std::int64_t hea
 }
 
 // The lines of this file between "// strip: NAME" and "// end", by name.
-plot::FiveMinutesOptions::Code quoted() {
-  plot::FiveMinutesOptions::Code code;
+std::vector<plot::StripCode> quoted() {
+  std::vector<plot::StripCode> code;
   std::ifstream file(__FILE__);
-  std::string* strip = nullptr;
+  bool inside = false;
   const std::string mark = "  // strip: ", end = "  // end";
   for (std::string line; std::getline(file, line);) {
-    if (line.rfind(mark, 0) == 0)
-      strip = &code[line.substr(mark.size())];
-    else if (line == end)
-      strip = nullptr;
-    else if (strip)
-      *strip += line.substr(2) + '\n';
+    if (line.rfind(mark, 0) == 0) {
+      code.push_back({line.substr(mark.size()), ""});
+      inside = true;
+    } else if (line == end) {
+      inside = false;
+    } else if (inside) {
+      code.back().lines += line.substr(2) + '\n';
+    }
   }
   return code;
 }

@@ -5,7 +5,6 @@
 #include "hub/family.hpp"
 #include "io/stored.hpp"
 #include "layer/list.hpp"
-#include "ops/elementwise/inplace.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
@@ -78,8 +77,7 @@ void check_sizes(const Config& config, const Options& o, const std::string& weig
 void set_type(Layer& undrawn, DType dtype) {
   each_value(undrawn, [dtype](const std::string&, const Field& field) {
     Tensor& value = field.value();
-    if (is_floating(value.dtype()) && value.dtype() != dtype)
-      rebind_storage(value, Tensor::empty(value.shape(), dtype));
+    if (is_floating(value.dtype()) && value.dtype() != dtype) retype(value, Tensor::empty(value.shape(), dtype));
   });
 }
 

@@ -40,6 +40,8 @@ std::vector<std::string> differing(const Options& o, const Options& read) {
 template <class Options>
 Json config_of(const hub::Family<Options>& family, const Options& o) {
   Json config{{"model_type", family.model_type}, {"architectures", {family.architecture}}, {"dtype", "float32"}};
+  // Otherwise transformers takes the ids of the family's first model, which can lie beyond this vocabulary.
+  for (const char* const token : {"bos_token_id", "eos_token_id", "pad_token_id"}) config[token] = nullptr;
   for (const auto& entry : family.entries) entry.write(o, config);
   return config;
 }

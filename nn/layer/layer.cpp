@@ -13,18 +13,14 @@
 #include "tensor/check.hpp"
 
 namespace fit::nn {
-namespace {
 
-// Moves the type and the elements of `other` into `t`. Tensors that share `t` see the change.
-void rebind_storage(Tensor& t, const Tensor& other) {
+void retype(Tensor& t, const Tensor& other) {
   const bool trained = t.requires_grad();
   if (trained) t.requires_grad_(false);
   std::swap(t.impl()->storage, other.impl()->storage);
   std::swap(t.impl()->dtype, other.impl()->dtype);
   if (trained) t.requires_grad_();
 }
-
-}  // namespace
 
 // ---- parameters ---------------------------------------------------------------------------------------------------
 
@@ -96,7 +92,7 @@ void Layer::to(DType dtype) {
     Tensor& value = field.value();
     if (!is_floating(value.dtype()) || value.dtype() == dtype) return;
     given_up += value.numel() * size_of(value.dtype());
-    rebind_storage(value, value.detach().to(dtype));
+    retype(value, value.detach().to(dtype));
     if (given_up < much) return;
     empty_cache();
     given_up = 0;

@@ -11,6 +11,7 @@
 #include "fit/matmul/batch_invariant.hpp"
 #include "fit/nn/models/gpt.hpp"
 #include "fit/ops/ops.hpp"
+#include "kernels/rows/rows_softmax.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
@@ -79,9 +80,10 @@ std::int64_t sample_token(const Tensor& logits, const Tokens& sequence, const Sa
   }
   if (o.top_p() < 1) std::sort(order.begin(), order.end(), likelier);
   std::vector<double> probabilities;
+  const auto exp = kernels::softmax_rows<double>().exp;
   const double most = *likeliest;
   for (const std::int64_t token : order)  // the comparison avoids inf - inf
-    probabilities.push_back(x[token] == most ? 1 : std::exp((x[token] - most) / o.temperature()));
+    probabilities.push_back(x[token] == most ? 1 : exp((x[token] - most) / o.temperature()));
   double total = std::accumulate(probabilities.begin(), probabilities.end(), 0.0);
   if (o.top_p() < 1) {
     const double enough = (o.top_p() - rounding_of_sums(logits.dtype(), probabilities.size())) * total;

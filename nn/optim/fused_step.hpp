@@ -49,7 +49,7 @@ void run_step(const Step& given, const StepArrays<T>& on, std::int64_t n) {
   static constexpr int max_states = StepArrays<T>::max_states;
   const auto form = [&on, n, step = given](auto mask) {  // a local copy of the step: no store can alias it
     constexpr unsigned states = decltype(mask)::value;
-    Loop::each(n, [&on, step, sign = V(on.sign)](std::int64_t i, auto at, int) {
+    Loop::each(n, [&on, step, sign = V(on.sign)](std::int64_t i, auto at) {
       V p = at.template load<V>(on.parameter + i, T(0)), s[max_states];
       for (int k = 0; k < max_states; ++k)
         if (states >> k & 1) s[k] = at.template load<V>(on.state[k] + i, T(0));
@@ -73,7 +73,7 @@ struct PlainLoop {
   void store(T v, T* p) const { *p = v; }
   template <class F>
   static void each(std::int64_t n, const F& f) {
-    for (std::int64_t i = 0; i < n; ++i) f(i, PlainLoop(), 0);
+    for (std::int64_t i = 0; i < n; ++i) f(i, PlainLoop());
   }
 };
 

@@ -1,6 +1,7 @@
 #include "fit/five_minutes_page.hpp"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -84,26 +85,28 @@ json computed(const nn::GPT& model, const Tensor& ids) {
 }
 
 // The lines of C++ behind each strip, as HTML by its name, for page.html.
-page::Parts code_of(const std::map<std::string, std::string>& code) {
-  for (const auto& [name, lines] : code)
-    if (std::find(strips.begin(), strips.end(), name) == strips.end())
-      check::fail(five_minutes_op, "there is no strip '", name, "' for code");
-  page::Parts parts;
-  for (const std::string& name : strips) {
-    const auto lines = code.find(name);
-    parts.emplace_back("{{" + name + "}}", lines == code.end()
-                                               ? ""
-                                               : "<details class=\"code\"><summary>Show the C++</summary>"
-                                                 "<pre tabindex=\"0\"><code>" +
-                                                     escaped_lines(lines->second) + "</code></pre></details>");
+page::Parts code_of(const std::vector<StripCode>& code) {
+  std::map<std::string, std::string> given;
+  for (const StripCode& c : code) {
+    if (std::find(strips.begin(), strips.end(), c.strip) == strips.end())
+      check::fail(five_minutes_op, "there is no strip '", c.strip, "' for code");
+    if (!given.emplace(c.strip, c.lines).second)
+      check::fail(five_minutes_op, "the strip '", c.strip, "' has code twice");
   }
+  page::Parts parts;
+  for (const std::string& name : strips)
+    parts.emplace_back("{{" + name + "}}",
+                       given.count(name) == 0
+                           ? ""
+                           : "<details class=\"code\"><summary>Show the C++</summary><pre tabindex=\"0\"><code>" +
+                                 escaped_lines(given[name]) + "</code></pre></details>");
   return parts;
 }
 
-std::string links_of(const FiveMinutesOptions::Links& links) {
+std::string links_of(const std::vector<PageLink>& links) {
   std::string html;
-  for (const auto& [title, address] : links)
-    html += "<a href=\"" + escape_xml(address) + "\">Next: " + escape_xml(title) + "</a>\n";
+  for (const PageLink& link : links)
+    html += "<a href=\"" + escape_xml(link.address) + "\">Next: " + escape_xml(link.title) + "</a>\n";
   return html;
 }
 

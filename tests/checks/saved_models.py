@@ -22,7 +22,8 @@ wrong = 0
 for folder in sorted(pathlib.Path(sys.argv[1]).iterdir()):
     expected = load_file(folder / "expected.safetensors")
     config = transformers.AutoConfig.from_pretrained(folder)
-    kind = transformers.AutoModel if config.architectures[0].endswith("Model") else transformers.AutoModelForCausalLM
+    decoder = config.architectures[0].endswith(("ForCausalLM", "LMHeadModel"))
+    kind = transformers.AutoModelForCausalLM if decoder else transformers.AutoModel
     model, report = kind.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
     with torch.no_grad():
         result = model.eval()(expected["ids"])

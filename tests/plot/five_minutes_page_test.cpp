@@ -130,6 +130,7 @@ TEST_CASE("a model or a word that the page does not show is refused") {
   text({"the", "x y", "a", "b", "c"}, {"a"}, "'x y' is no word");
   text(words, {"the"}, "there are 1 names of heads for 2 heads", FiveMinutesOptions().heads({"one"}));
   text(words, {"the"}, "there is no strip 'products' for code", FiveMinutesOptions().code({{"products", ""}}));
+  text(words, {"the"}, "the strip 'scale' has code twice", FiveMinutesOptions().code({{"scale", "a"}, {"scale", "b"}}));
 }
 
 TEST_CASE("writing the page draws no random number and leaves the model in training") {

@@ -8,6 +8,7 @@
 #include "attention/kernel/tasks.hpp"
 #include "base/scratch.hpp"
 #include "fit/threads/parallel.hpp"
+#include "kernels/rows/rows_softmax.hpp"
 
 namespace fit::kernels {
 namespace {
@@ -211,7 +212,7 @@ struct BackwardPass {
     for (std::int64_t i = 0; call.dlse && i < a.Sq; ++i) to[i] -= call.dlse[first + i];
     W sum = 0;
     for (std::int64_t i = 0; d.dsink && i < a.Sq; ++i)
-      sum -= std::exp(a.sink[h] - call.stats.m[first + i]) * call.stats.inv_l[first + i] * to[i];
+      sum -= softmax_rows<W>().exp(a.sink[h] - call.stats.m[first + i]) * call.stats.inv_l[first + i] * to[i];
     sink_sums.get()[head] = sum;
     if (queries_size > 0) table.pack_queries(a, call.dout, b, h, queries);
   }

@@ -72,37 +72,51 @@ template <class W>
   }
   if (a.alibi) {
     const V distance = xsimd::abs(lanes + V(static_cast<W>(r.j0 + j - a.place(r.i))));
-    x = x - V(a.alibi[r.h]) * distance;
+    x = xsimd::fnma(V(a.alibi[r.h]), distance, x);
   }
   return x;
 }
 
+// Calls f(j, r) for the registers of a row, from j on; r is the one of a pack.
+template <class W, class F>
+inline void each_register(std::int64_t width, const F& f) {
+  constexpr std::int64_t size = Vec<W>::size, pack = Pack<W>::size;
+  std::int64_t j = 0;
+  for (; j + pack <= width; j += pack) FIT_UNROLL for (int r = 0; r < pack / size; ++r) f(j + r * size, r);
+  FIT_UNROLL for (int r = 0; r + 1 < pack / size; ++r, j += size) if (j < width) f(j, r);
+}
+
+// The maximum or the sum of each lane of a pack.
+template <class W>
+using RowLanes = Accumulators<W, 1>;
+
 // s = score(j, s) for the keys of a row, -inf where the query does not attend. Returns the maximum of each lane.
 template <class W, class Score>
-Vec<W> masked_scores(const Row<W>& r, W* s, const Score& score) {
+RowLanes<W> masked_scores(const Row<W>& r, W* s, const Score& score) {
   using V = Vec<W>;
   const V masked(-std::numeric_limits<W>::infinity());
-  V max = masked;
-  for (std::int64_t j = 0; j < r.width; j += V::size) {
+  RowLanes<W> max(-std::numeric_limits<W>::infinity());
+  each_register<W>(r.width, [&](std::int64_t j, int of_pack) {
     const V x = r.select(j, score(j, load<V>(s + j)), masked);
     x.store_unaligned(s + j);
-    max = xsimd::max(max, x);
-  }
+    max[of_pack] = xsimd::max(max[of_pack], x);
+  });
   return max;
 }
 
 // Makes of a row of products what a function of scores takes: multiplies by the factor, and adds the bias and alibi.
 template <class W>
 FIT_ONE_COPY void biased_scores(const Row<W>& r, W* s) {
-  const Vec<W> factor(r.factor), lanes = lane_numbers<Vec<W>>();
-  for (std::int64_t j = 0; j < r.width; j += Vec<W>::size)
-    biased_score(r, j, lanes, factor, load<Vec<W>>(s + j)).store_unaligned(s + j);
+  using V = Vec<W>;
+  const V factor(r.factor), lanes = lane_numbers<V>();
+  for (std::int64_t j = 0; j < r.width; j += V::size)
+    biased_score(r, j, lanes, factor, load<V>(s + j)).store_unaligned(s + j);
 }
 
 // Makes scores of a row of products. With a function of scores, the row has its results, and is only masked. Returns
 // the maximum of each lane.
 template <class W>
-Vec<W> row_scores(const Row<W>& r, W* s) {
+RowLanes<W> row_scores(const Row<W>& r, W* s) {
   using V = Vec<W>;
   const bool scaled = r.a.score || r.factor == W(1);
   const V factor(scaled ? W(1) : r.factor);
@@ -111,15 +125,15 @@ Vec<W> row_scores(const Row<W>& r, W* s) {
     return masked_scores(r, s, [&](std::int64_t j, const V& x) { return biased_score(r, j, lanes, factor, x); });
   }
   if (!r.full()) return masked_scores(r, s, [&](std::int64_t, const V& x) { return x * factor; });
-  V max(-std::numeric_limits<W>::infinity());
-  for (std::int64_t j = 0; j < r.width; j += V::size) {
+  RowLanes<W> max(-std::numeric_limits<W>::infinity());
+  each_register<W>(r.width, [&](std::int64_t j, int of_pack) {
     V x = load<V>(s + j);
     if (!scaled) {
       x = x * factor;
       x.store_unaligned(s + j);
     }
-    max = xsimd::max(max, x);
-  }
+    max[of_pack] = xsimd::max(max[of_pack], x);
+  });
   return max;
 }
 
@@ -161,8 +175,9 @@ void clear_masked(const Row<W>& r, W* x) {
 template <class W>
 struct Softmax {
   using V = Vec<W>;
+  static constexpr std::int64_t size = Pack<W>::size;
   W* m;  // [query_block]: -inf before the first key
-  W* l;  // [query_block, lanes]: lane by lane
+  W* l;  // [query_block, size]: lane by lane
   // m need not be the maximum: any score near it keeps the exponentials in range, and a new m costs a pass over o.
   static constexpr W slack = 5;
 
@@ -170,32 +185,33 @@ struct Softmax {
   Softmax(W* buffer, std::int64_t rows, const W* sink) : m(buffer), l(buffer + query_block) {
     const W first = sink ? *sink : -std::numeric_limits<W>::infinity();
     for (std::int64_t i = 0; i < rows; ++i) m[i] = first;
-    for (std::int64_t i = 0; i < rows * static_cast<std::int64_t>(V::size); ++i) l[i] = 0;
+    for (std::int64_t i = 0; i < rows * size; ++i) l[i] = 0;
     if (first == -std::numeric_limits<W>::infinity()) return;
     for (std::int64_t i = 0; i < rows; ++i) *lanes(i) = 1;
   }
-  W* lanes(std::int64_t i) const { return l + i * static_cast<std::int64_t>(V::size); }
+  W* lanes(std::int64_t i) const { return l + i * size; }
+  W sum(std::int64_t i) const { return sum_lanes(Pack<W>::load(lanes(i))); }
 
   // Makes exponentials of row i of scores s with the maximum `max`. o [cols] is the row's context so far.
-  void add(std::int64_t i, const V& max, std::int64_t width, W* s, W* o, std::int64_t cols) const {
-    V sum = load<V>(lanes(i));
-    if (xsimd::any(max > V(m[i] + slack))) {
-      const W high = max_lanes(max);
+  void add(std::int64_t i, const RowLanes<W>& max, std::int64_t width, W* s, W* o, std::int64_t cols) const {
+    if (max.any_above(m[i] + slack)) {
+      const W high = max.max();
       if (m[i] != -std::numeric_limits<W>::infinity()) {
-        const W shrink = std::exp(m[i] - high);
-        sum = sum * V(shrink);
+        const W shrink = exp_of(V(m[i] - high)).get(0);
+        copy_scaled(lanes(i), shrink, size, lanes(i));
         copy_scaled(o, shrink, cols, o);
       }
       m[i] = high;
     }
     // In a row without a key so far all scores are -inf, and so are their differences from 0.
     const V from(m[i] == -std::numeric_limits<W>::infinity() ? W(0) : m[i]);
-    for (std::int64_t j = 0; j < width; j += V::size) {
+    RowLanes<W> sum(Pack<W>::load(lanes(i)));
+    each_register<W>(width, [&](std::int64_t j, int of_pack) {
       const V p = exp_of(load<V>(s + j) - from);
       p.store_unaligned(s + j);
-      sum = sum + p;
-    }
-    sum.store_unaligned(lanes(i));
+      sum[of_pack] += p;
+    });
+    sum.packs[0].store(lanes(i));
   }
 };
 

@@ -142,9 +142,9 @@ class HeadScores {
       const Step& s = program_->steps[k];
       if (s.level != Level::head || !s.differentiable) continue;
       W* const g = gradients(s).first;
-      V sum(W(0));
-      for (std::int64_t x = 0; x < size_; x += V::size) sum = sum + load<V>(g + x);
-      const W all = sum_lanes(sum);
+      RowLanes<W> sum(W(0));
+      each_register<W>(size_, [&](std::int64_t x, int of_pack) { sum[of_pack] += load<V>(g + x); });
+      const W all = sum.sum();
       V(W(0)).store_unaligned(g);
       g[0] = all;
     }
@@ -374,9 +374,10 @@ class HeadScores {
       return give(
           s, 0, [](const V& d) { return d; }, dy);
     for (std::int64_t r = 0; r < lines_; ++r) {
-      V sum(W(0));
-      for (std::int64_t j = 0; j < size_; j += V::size) sum = sum + attended(r, j, load<V>(dy.at(r) + j));
-      gradients(to).first[first_ + r] += sum_lanes(sum);
+      RowLanes<W> sum(W(0));
+      each_register<W>(size_,
+                       [&](std::int64_t j, int of_pack) { sum[of_pack] += attended(r, j, load<V>(dy.at(r) + j)); });
+      gradients(to).first[first_ + r] += sum.sum();
     }
   }
 

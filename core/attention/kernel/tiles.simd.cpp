@@ -20,7 +20,7 @@ FIT_ONE_COPY void attended_product(const Visibility& a, const TilePlace& t, bool
   for (std::int64_t p = 0; p < k; ++p) {
     const T* const from = x + p * ldx;
     W* const to = finite + p * n;
-    if (sum_lanes(copy_scaled(from, W(1), n, to)) == W(0)) continue;
+    if (no_nan(copy_scaled(from, W(1), n, to))) continue;
     for (std::int64_t j = 0; j < n; ++j) to[j] = 0;
     for (std::int64_t i = 0; i < m; ++i) {
       const std::int64_t query = transposed ? p : i, key = transposed ? i : p;
@@ -101,7 +101,7 @@ bool forward(const Attention<T>& a, const QueryBlock& q, const W* keys, const He
   const std::int64_t row = (q.b * a.H + q.h) * a.Sq + q.i0;
   Vec<W> zero(W(0));
   for (std::int64_t i = 0; i < q.rows; ++i) {
-    W m = softmax.m[i], inv_l = 1 / sum_lanes(load<Vec<W>>(softmax.lanes(i)));
+    W m = softmax.m[i], inv_l = 1 / softmax.sum(i);
     if (!std::isfinite(m + inv_l)) {
       const Interval query{q.i0 + i, q.i0 + i + 1};
       const bool fully_masked = std::isinf(inv_l) && a.state(q.b, q.h, query, {0, a.Sk}) == TileState::empty;
@@ -112,7 +112,7 @@ bool forward(const Attention<T>& a, const QueryBlock& q, const W* keys, const He
     stats.m[row + i] = m;
     stats.inv_l[row + i] = inv_l;
   }
-  if (sum_lanes(zero) == W(0)) return true;
+  if (no_nan(zero)) return true;
   exact_contexts(a, score, q, tiles, out, SoftmaxStats<const W>{stats.m, stats.inv_l}, s, o, arena);
   return false;
 }

@@ -10,7 +10,7 @@ namespace {
 template <class T, class F>
 void each_vector(std::int64_t rows, std::int64_t cols, const F& f) {
   for (std::int64_t r = 0; r < rows; ++r)
-    for_each_vector<Vec<T>>(cols, [&](std::int64_t i, auto access, int) { f(r, i, access); });
+    for_each_vector<Vec<T>>(cols, [&](std::int64_t i, auto access) { f(r, i, access); });
 }
 
 template <class T, class Access>

@@ -3,7 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/simd/simd.hpp"
+#include "kernels/simd/math.hpp"
+#include "kernels/simd/pack.hpp"
 #include "kernels/simd/transpose.hpp"
 
 namespace fit::kernels {
@@ -12,9 +13,11 @@ namespace {
 using Wide = Vec<double>;
 constexpr std::int64_t W = Wide::size;
 
-// Each reduction defines a term and how to combine terms, for vectors and numbers.
+// Each reduction defines a term and how to combine terms, for vectors and numbers. The term of absent(centre) changes
+// nothing.
 struct Sum {
   static constexpr double identity = 0;
+  static double absent(double) { return 0; }
   static constexpr bool chooses = false;  // selects one of the numbers, so they need no conversion to double
   template <class V>
   static V term(const V& x, const V&) {
@@ -26,6 +29,7 @@ struct Sum {
   }
 };
 struct Squares : Sum {
+  static double absent(double centre) { return centre; }
   template <class V>
   static V term(const V& x, const V& centre) {
     const V d = x - centre;
@@ -33,40 +37,39 @@ struct Squares : Sum {
   }
 };
 struct Exps : Sum {
+  static double absent(double) { return -std::numeric_limits<double>::infinity(); }
   template <class V>
   static V term(const V& x, const V& centre) {
-    using std::exp;
-    using xsimd::exp;
-    return exp(x - centre);
+    return math::exp_normal(x - centre);
   }
 };
 struct Prod : Sum {
   static constexpr double identity = 1;
+  static double absent(double) { return identity; }
   template <class V>
   static V combine(const V& a, const V& b) {
     return a * b;
   }
 };
-template <class T>
-std::enable_if_t<std::is_arithmetic_v<T>, T> choose(int c, T a, T b) {
-  return c ? a : b;
-}
-template <class T, class A>
-xsimd::batch<T, A> choose(const xsimd::batch_bool<T, A>& c, const xsimd::batch<T, A>& a, const xsimd::batch<T, A>& b) {
-  return xsimd::select(c, a, b);
+template <class Mask, class V>
+V choose(const Mask& c, const V& a, const V& b) {
+  if constexpr (std::is_arithmetic_v<V>)
+    return c ? a : b;
+  else
+    return select(c, a, b);
 }
 // xsimd's != is false for NaN, unlike C++'s.
-template <class T>
-std::enable_if_t<std::is_arithmetic_v<T>, int> is_nan(T v) {
-  return v != v;  // NOLINT(misc-redundant-expression)
-}
-template <class T, class A>
-auto is_nan(const xsimd::batch<T, A>& v) {
-  return xsimd::isnan(v);
+template <class V>
+auto is_nan(const V& v) {
+  if constexpr (std::is_arithmetic_v<V>)
+    return int{v != v};  // NOLINT(misc-redundant-expression)
+  else
+    return isnan(v);
 }
 struct Max : Sum {
   static constexpr bool chooses = true;
   static constexpr double identity = -std::numeric_limits<double>::infinity();
+  static double absent(double) { return identity; }
   template <class V>
   static V combine(const V& a, const V& b) {
     return choose((b > a) | is_nan(b), b, a);
@@ -75,65 +78,64 @@ struct Max : Sum {
 struct Min : Sum {
   static constexpr bool chooses = true;
   static constexpr double identity = std::numeric_limits<double>::infinity();
+  static double absent(double) { return identity; }
   template <class V>
   static V combine(const V& a, const V& b) {
     return choose((b < a) | is_nan(b), b, a);
   }
 };
 
-template <class Op, class V>
-auto across(const V& v) {
-  alignas(64) typename V::value_type lane[V::size];
-  v.store_aligned(lane);
-  for (std::size_t half = V::size / 2; half > 0; half /= 2)
-    for (std::size_t i = 0; i < half; ++i) lane[i] = Op::combine(lane[i], lane[i + half]);
-  return lane[0];
+template <class V, class T>
+V load_or(const Full&, const T* x, double) {
+  if constexpr (std::is_same_v<V, Wide>)
+    return load_wide<V>(x);
+  else
+    return load<V>(x);
+}
+template <class V, class T>
+V load_or(const Tail& tail, const T* x, double absent) {
+  if constexpr (std::is_same_v<V, Vec<T>>)
+    return load_part<V>(x, tail.n, static_cast<T>(absent));
+  else
+    return select(mask_of_bits<V>((std::uint64_t{1} << tail.n) - 1), load_wide_part<V>(x, tail.n), V(absent));
 }
 
 template <class Op, class T>
 double fold_run(const T* x, std::int64_t n, double centre) {
-  using V = std::conditional_t<Op::chooses, Vec<T>, Wide>;
-  using E = typename V::value_type;
-  constexpr std::int64_t size = V::size;
-  const V c(static_cast<E>(centre)), start(static_cast<E>(Op::identity));
-  const auto term = [&](std::int64_t i) {
-    if constexpr (Op::chooses)
-      return load<V>(x + i);
+  using E = std::conditional_t<Op::chooses, T, double>;
+  using V = Vec<E>;
+  const V c(static_cast<E>(centre));
+  Accumulators<E, 4> all(static_cast<E>(Op::identity));
+  accumulate<E, 4>(n, [&](std::int64_t i, auto access, int j) {
+    const V v = load_or<V>(access, x + i, Op::absent(centre));
+    if constexpr (std::is_same_v<Op, Squares>)
+      all[j] = fma(v - c, v - c, all[j]);
     else
-      return Op::term(load_wide<V>(x + i), c);
-  };
-  V sum[4] = {start, start, start, start};
-  std::int64_t i = 0;
-  for (; i + 4 * size <= n; i += 4 * size)
-    for (int j = 0; j < 4; ++j) sum[j] = Op::combine(sum[j], term(i + j * size));
-  for (int j = 0; i + size <= n; i += size, ++j) sum[j] = Op::combine(sum[j], term(i));
-  double total = Op::identity;
-  if (n >= size)
-    total = static_cast<double>(across<Op>(Op::combine(Op::combine(sum[0], sum[1]), Op::combine(sum[2], sum[3]))));
-  for (; i < n; ++i) total = Op::combine(total, Op::term(static_cast<double>(x[i]), centre));
-  return total;
+      all[j] = Op::combine(all[j], Op::term(v, c));
+  });
+  const auto combine = [](const auto& a, const auto& b) { return Op::combine(a, b); };
+  return static_cast<double>(all.fold(combine));
 }
 
 // Four rows at once, so that the accumulators are read and written once for four rows.
 template <class Op, class T>
 void fold_columns(double* acc, const T* x, const double* centre, std::int64_t n, std::int64_t rows, std::int64_t step) {
-  const auto each = [&](auto get, std::int64_t r, auto a, auto c) {
-    using V = decltype(a);
-    if (rows - r < 4) return Op::combine(a, Op::term(get(x + r * step), c));
-    const V t0 = Op::term(get(x + r * step), c), t1 = Op::term(get(x + (r + 1) * step), c),
-            t2 = Op::term(get(x + (r + 2) * step), c), t3 = Op::term(get(x + (r + 3) * step), c);
-    return Op::combine(a, Op::combine(Op::combine(t0, t1), Op::combine(t2, t3)));
-  };
   for (std::int64_t r = 0; r < rows; r += rows - r < 4 ? 1 : 4) {
+    const auto each = [&](const auto& get, const Wide& a, const Wide& c) {
+      if (rows - r < 4) return Op::combine(a, Op::term(get(x + r * step), c));
+      const Wide t0 = Op::term(get(x + r * step), c), t1 = Op::term(get(x + (r + 1) * step), c),
+                 t2 = Op::term(get(x + (r + 2) * step), c), t3 = Op::term(get(x + (r + 3) * step), c);
+      return Op::combine(a, Op::combine(Op::combine(t0, t1), Op::combine(t2, t3)));
+    };
     std::int64_t k = 0;
     for (; k + W <= n; k += W) {
       const auto get = [k](const T* row) { return load_wide<Wide>(row + k); };
-      each(get, r, load<Wide>(acc + k), centre ? load<Wide>(centre + k) : Wide(0.0)).store_unaligned(acc + k);
+      store(each(get, load<Wide>(acc + k), centre ? load<Wide>(centre + k) : Wide(0.0)), acc + k);
     }
-    for (; k < n; ++k) {
-      const auto get = [k](const T* row) { return static_cast<double>(row[k]); };
-      acc[k] = each(get, r, acc[k], centre ? centre[k] : 0.0);
-    }
+    if (k == n) continue;
+    const auto get = [k, n](const T* row) { return load_wide_part<Wide>(row + k, n - k); };
+    store_part(each(get, load_part<Wide>(acc + k, n - k), centre ? load_part<Wide>(centre + k, n - k) : Wide(0.0)),
+               acc + k, n - k);
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "kernels/simd/for_each_vector.hpp"
+#include "kernels/simd/pack.hpp"
 
 namespace fit::kernels {
 namespace {
@@ -22,14 +22,14 @@ struct Centre {
 template <class T>
 void moments(const T* x, std::int64_t n, double& mean, double& variance) {
   using V = Vec<T>;
-  Accumulators<V> sum(T(0));
-  for_each_vector<V, 4>(n, [&](std::int64_t i, auto a, int j) { sum.at[j] += a.template load<V>(x + i, T(0)); });
+  Accumulators<T> sum(T(0));
+  accumulate<T, 4>(n, [&](std::int64_t i, auto a, int j) { sum[j] += a.template load<V>(x + i, T(0)); });
   const T k = sum.sum() / static_cast<T>(n);
-  Accumulators<V> first(T(0)), second(T(0));
-  for_each_vector<V, 4>(n, [&](std::int64_t i, auto a, int j) {
+  Accumulators<T, 2> first(T(0)), second(T(0));
+  accumulate<T, 2>(n, [&](std::int64_t i, auto a, int j) {
     const V d = a.template load<V>(x + i, k) - V(k);
-    first.at[j] += d;
-    second.at[j] += d * d;
+    first[j] += d;
+    second[j] = fma(d, d, second[j]);
   });
   const double off = static_cast<double>(first.sum()) / static_cast<double>(n);
   mean = static_cast<double>(k) + off;
@@ -39,10 +39,10 @@ void moments(const T* x, std::int64_t n, double& mean, double& variance) {
 template <class T>
 double mean_square(const T* x, std::int64_t n) {
   using V = Vec<T>;
-  Accumulators<V> sum(T(0));
-  for_each_vector<V, 4>(n, [&](std::int64_t i, auto a, int j) {
+  Accumulators<T> sum(T(0));
+  accumulate<T, 4>(n, [&](std::int64_t i, auto a, int j) {
     const V v = a.template load<V>(x + i, T(0));
-    sum.at[j] += v * v;
+    sum[j] = fma(v, v, sum[j]);
   });
   return static_cast<double>(sum.sum()) / static_cast<double>(n);
 }
@@ -62,11 +62,15 @@ void forward(T* y, double* mean, double* rstd, const T* x, const T* weight, cons
     rstd[r] = 1 / std::sqrt((variance > 0 || variance != variance ? variance : 0.0) + eps);
     const Centre<T> centre(middle);
     const V scale(static_cast<T>(rstd[r]));
-    for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a, int) {
+    for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a) {
       const V v = a.template load<V>(x + i, T(0));
       V h = (Layer ? centre.from(v) : v) * scale;
-      if (weight) h *= a.template load<V>(weight + i, T(0));
-      if (bias) h += a.template load<V>(bias + i, T(0));
+      if (weight && bias)
+        h = fma(h, a.template load<V>(weight + i, T(0)), a.template load<V>(bias + i, T(0)));
+      else if (weight)
+        h *= a.template load<V>(weight + i, T(0));
+      else if (bias)
+        h += a.template load<V>(bias + i, T(0));
       a.store(h, y + i);
     });
   }
@@ -89,21 +93,21 @@ void backward(T* dx, T* dweight, T* dbias, const T* x, const T* dy, const T* wei
       const V d = a.template load<V>(dy + i, T(0));
       return weight ? d * a.template load<V>(weight + i, T(0)) : d;
     };
-    Accumulators<V> sum_g(T(0)), sum_gh(T(0));
-    for_each_vector<V, 4>(n, [&](std::int64_t i, auto a, int j) {
+    Accumulators<T, 2> sum_g(T(0)), sum_gh(T(0));
+    accumulate<T, 2>(n, [&](std::int64_t i, auto a, int j) {
       const V h = normalised(i, a), g = weighted(i, a);
-      sum_g.at[j] += g;
-      sum_gh.at[j] += g * h;
+      sum_g[j] += g;
+      sum_gh[j] = fma(g, h, sum_gh[j]);
       if (dweight) {
         const V d = a.template load<V>(dy + i, T(0));
-        a.store(a.template load<V>(dweight + i, T(0)) + d * h, dweight + i);
+        a.store(fma(d, h, a.template load<V>(dweight + i, T(0))), dweight + i);
       }
       if (dbias) a.store(a.template load<V>(dbias + i, T(0)) + a.template load<V>(dy + i, T(0)), dbias + i);
     });
     if (!dx) continue;
     const V mean_g(Layer ? sum_g.sum() / static_cast<T>(n) : T(0)), mean_gh(sum_gh.sum() / static_cast<T>(n));
-    for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a, int) {
-      a.store(scale * (weighted(i, a) - mean_g - normalised(i, a) * mean_gh), dx + i);
+    for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a) {
+      a.store(scale * fnma(normalised(i, a), mean_gh, weighted(i, a) - mean_g), dx + i);
     });
     dx += n;
   }

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/simd/for_each_vector.hpp"
 #include "kernels/simd/math.hpp"
+#include "kernels/simd/pack.hpp"
 
 namespace fit::kernels {
 namespace {
@@ -17,17 +17,17 @@ constexpr T lowest = -std::numeric_limits<T>::infinity();
 // a if b is NaN.
 template <class V>
 V larger(const V& a, const V& b) {
-  return xsimd::select(b > a, b, a);
+  return select(b > a, b, a);
 }
 
 // Ignores NaN, which returns through e^(NaN - max).
 template <class T>
 T row_max(const T* x, std::int64_t n) {
   using V = Vec<T>;
-  Accumulators<V> m(lowest<T>);
-  for_each_vector<V, 4>(n, [&](std::int64_t i, auto a, int j) {
+  Accumulators<T> m(lowest<T>);
+  accumulate<T, 4>(n, [&](std::int64_t i, auto a, int j) {
     const V v = a.template load<V>(x + i, lowest<T>);
-    m.at[j] = larger(m.at[j], v);
+    m[j] = larger(m[j], v);
   });
   return m.max();
 }
@@ -40,22 +40,21 @@ double rest_of_exps(T* y, const T* x, std::int64_t n, T max) {
   constexpr std::int64_t block = 2048;
   double total = 0, maxima = 0;
   for (std::int64_t at = 0; at < n; at += block) {
-    Accumulators<V> sum(T(0));
-    V ones(T(0));
-    for_each_vector<V>(n - at < block ? n - at : block, [&](std::int64_t i, auto a, int j) {
+    Accumulators<T, 1> sum(T(0)), ones(T(0));
+    accumulate<T, 1>(n - at < block ? n - at : block, [&](std::int64_t i, auto a, int j) {
       __builtin_prefetch(x + n + at + i);  // the next slice; harmless past the last one
-      const V d = a.template load<V>(x + at + i, lowest<T>) - V(max), e = math::exp_normal(d);
+      const V d = a.template load<V>(x + at + i, lowest<T>) - V(max), e = math::exp_limited(d);
       if constexpr (Store) a.store(e, y + at + i);
       const auto largest = d == V(T(0));
-      if (xsimd::any(largest)) {  // seldom
-        ones += xsimd::select(largest, V(T(1)), V(T(0)));
-        sum.at[j] += xsimd::select(largest, V(T(0)), e);
+      if (any(largest)) {  // seldom
+        ones[j] += select(largest, V(T(1)), V(T(0)));
+        sum[j] += select(largest, V(T(0)), e);
       } else {
-        sum.at[j] += e;
+        sum[j] += e;
       }
     });
     total += static_cast<double>(sum.sum());
-    maxima += static_cast<double>(sum_lanes(ones));
+    maxima += static_cast<double>(ones.sum());
   }
   return total + (maxima - 1);
 }
@@ -69,9 +68,22 @@ void max_and_rest(const T* x, std::int64_t n, T& max, T& rest) {
 template <class T>
 void scaled_exp(T* y, const T* x, std::int64_t n, T max, T scale) {
   using V = Vec<T>;
-  for_each_vector<V>(n, [&](std::int64_t i, auto a, int) {
-    a.store(math::exp_normal(a.template load<V>(x + i, T(0)) - V(max)) * V(scale), y + i);
+  for_each_vector<V>(n, [&](std::int64_t i, auto a) {
+    a.store(math::exp_limited(a.template load<V>(x + i, T(0)) - V(max)) * V(scale), y + i);
   });
+}
+
+template <class T>
+T exp_number(T x) {
+  return math::exp(Vec<T>(x)).get(0);
+}
+template <class T>
+T log_number(T x) {
+  return math::log(Vec<T>(x)).get(0);
+}
+template <class T>
+T log1p_number(T x) {
+  return math::log1p(x);
 }
 
 // Calls body(first, count) for groups of slices side by side.
@@ -85,7 +97,7 @@ void by_groups(std::int64_t slices, const Body& body) {
 template <class V, class F>
 void across_slices(std::int64_t count, std::int64_t n, std::int64_t stride, const F& f) {
   for (std::int64_t r = 0; r < n; ++r)
-    for_each_vector<V>(count, [&](std::int64_t i, auto a, int) { f(i, a, r * stride + i); });
+    for_each_vector<V>(count, [&](std::int64_t i, auto a) { f(i, a, r * stride + i); });
 }
 
 template <class T, std::size_t N>
@@ -106,18 +118,18 @@ void softmax_across(T* y, const T* x, std::int64_t slices, std::int64_t n, std::
     T* const to = y + first;
     const T* const from = x + first;
     across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
-      larger(load<V>(max + i), a.template load<V>(from + at, T(0))).store_unaligned(max + i);
+      store(larger(load<V>(max + i), a.template load<V>(from + at, T(0))), max + i);
     });
     across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
-      const V d = a.template load<V>(from + at, T(0)) - load<V>(max + i), e = math::exp_normal(d);
+      const V d = a.template load<V>(from + at, T(0)) - load<V>(max + i), e = math::exp_limited(d);
       const auto largest = d == V(T(0));
       a.store(e, to + at);
-      (load<V>(maxima + i) + xsimd::select(largest, V(T(1)), V(T(0)))).store_unaligned(maxima + i);
-      (load<V>(sum + i) + xsimd::select(largest, V(T(0)), e)).store_unaligned(sum + i);
+      store(load<V>(maxima + i) + select(largest, V(T(1)), V(T(0))), maxima + i);
+      store(load<V>(sum + i) + select(largest, V(T(0)), e), sum + i);
     });
     for (std::int64_t i = 0; i < side_by_side; i += V::size) {
       const V rest = load<V>(sum + i) + (load<V>(maxima + i) - V(T(1)));
-      (Log ? xsimd::log1p(rest) : V(T(1)) / (V(T(1)) + rest)).store_unaligned(sum + i);
+      store(Log ? math::log1p(rest) : V(T(1)) / (V(T(1)) + rest), sum + i);
     }
     across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
       if constexpr (Log)
@@ -137,7 +149,7 @@ void softmax(T* y, const T* x, std::int64_t slices, std::int64_t n, std::int64_t
   for (std::int64_t l = 0; l < slices; ++l, x += n, y += n) {
     T* const terms = nontemporal && n <= size ? buffer : y;
     const V scale(T(1) / static_cast<T>(1 + rest_of_exps<true>(terms, x, n, row_max(x, n))));
-    for_each_vector_nontemporal<V>(terms == buffer, n, [&](std::int64_t i, auto a, int) {
+    for_each_vector_nontemporal<V>(terms == buffer, n, [&](std::int64_t i, auto a) {
       a.store(a.template load<V>(terms + i, T(0)) * scale, y + i);
     });
   }
@@ -151,10 +163,9 @@ void log_softmax(T* y, const T* x, std::int64_t slices, std::int64_t n, std::int
   for (std::int64_t l = 0; l < slices; ++l, x += n, y += n) {
     T max, rest;
     max_and_rest(x, n, max, rest);
-    const V m(max), log_sum(std::log1p(rest));
-    for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a, int) {
-      a.store(a.template load<V>(x + i, T(0)) - m - log_sum, y + i);
-    });
+    const V m(max), log_sum(math::log1p(rest));
+    for_each_vector_nontemporal<V>(
+        nontemporal, n, [&](std::int64_t i, auto a) { a.store(a.template load<V>(x + i, T(0)) - m - log_sum, y + i); });
   }
   if (nontemporal) fence_nontemporal_stores();
 }
@@ -166,7 +177,7 @@ struct Softmax {
   // Infinity is not subtracted: it would make NaN of every element.
   template <class V>
   static V leading(const V& dy) {
-    return xsimd::select(xsimd::abs(dy) < V(std::numeric_limits<typename V::value_type>::infinity()), dy, V(0));
+    return select(abs(dy) < V(std::numeric_limits<typename V::value_type>::infinity()), dy, V(0));
   }
   template <class V>
   static V term(const V& y, const V& dy, const V& leading) {
@@ -189,13 +200,13 @@ struct LogSoftmax {
   }
   template <class V>
   static V term(const V& y, const V& dy, const V&) {
-    return xsimd::select(leads(y), V(0), dy);
+    return select(leads(y), V(0), dy);
   }
   template <class V>
   static V result(const V& y, const V& dy, const V& leading, const V& rest) {
-    const V p = math::exp_normal(y), dx = dy - p * (leading + rest);
+    const V p = math::exp_limited(y), dx = fnma(p, leading + rest, dy);
     const auto here = leads(y);
-    return xsimd::any(here) ? xsimd::select(here, V(-(dy * math::expm1(y)) - p * rest), dx) : dx;
+    return any(here) ? select(here, -(dy * math::expm1(y)) - p * rest, dx) : dx;
   }
 };
 
@@ -205,7 +216,7 @@ T of_leading(const T* y, const T* dy, std::int64_t n, T limit) {
   using V = Vec<T>;
   constexpr std::int64_t W = V::size;
   std::int64_t i = 0;
-  while (i + W <= n && !xsimd::any(load<V>(y + i) > V(limit))) i += W;
+  while (i + W <= n && !any(load<V>(y + i) > V(limit))) i += W;
   while (i < n && !(y[i] > limit)) ++i;
   return i < n ? dy[i] : T(0);
 }
@@ -218,12 +229,12 @@ void backward(T* dx, const T* y, const T* dy, std::int64_t slices, std::int64_t 
   if (stride == 1) {
     for (std::int64_t l = 0; l < slices; ++l, dx += n, y += n, dy += n) {
       const V leading = Op::leading(V(of_leading(y, dy, n, limit)));
-      Accumulators<V> sums(T(0));
-      for_each_vector<V, 4>(n, [&](std::int64_t i, auto a, int j) {
-        sums.at[j] += Op::term(a.template load<V>(y + i, T(0)), a.template load<V>(dy + i, T(0)), leading);
+      Accumulators<T> sums(T(0));
+      accumulate<T, 4>(n, [&](std::int64_t i, auto a, int j) {
+        sums[j] += Op::term(a.template load<V>(y + i, T(0)), a.template load<V>(dy + i, T(0)), leading);
       });
       const V sum(sums.sum());
-      for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a, int) {
+      for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a) {
         a.store(Op::result(a.template load<V>(y + i, T(0)), a.template load<V>(dy + i, T(0)), leading, sum), dx + i);
       });
     }
@@ -238,13 +249,12 @@ void backward(T* dx, const T* y, const T* dy, std::int64_t slices, std::int64_t 
     const T *const py = y + first, *const pdy = dy + first;
     across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
       const auto here = a.template load<V>(py + at, lowest<T>) > V(limit);
-      if (xsimd::any(here))
-        xsimd::select(here, Op::leading(a.template load<V>(pdy + at, T(0))), load<V>(leading + i))
-            .store_unaligned(leading + i);
+      if (any(here))
+        store(select(here, Op::leading(a.template load<V>(pdy + at, T(0))), load<V>(leading + i)), leading + i);
     });
     across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
       const V t = Op::term(a.template load<V>(py + at, T(0)), a.template load<V>(pdy + at, T(0)), load<V>(leading + i));
-      (load<V>(sum + i) + t).store_unaligned(sum + i);
+      store(load<V>(sum + i) + t, sum + i);
     });
     across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
       const V v = a.template load<V>(py + at, T(0)), dv = a.template load<V>(pdy + at, T(0));
@@ -258,7 +268,8 @@ void backward(T* dx, const T* y, const T* dy, std::int64_t slices, std::int64_t 
 template <class IsaTag, class T>
 const SoftmaxRows<T>& softmax_table() {
   static constexpr SoftmaxRows<T> table{softmax<T>,      log_softmax<T>, backward<Softmax, T>, backward<LogSoftmax, T>,
-                                        max_and_rest<T>, scaled_exp<T>};
+                                        max_and_rest<T>, scaled_exp<T>,  exp_number<T>,        log_number<T>,
+                                        log1p_number<T>};
   return table;
 }
 

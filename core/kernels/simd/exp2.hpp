@@ -4,35 +4,53 @@
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 
-// 2^(n + f) for integer n and |f| <= 1/2. 2^f is the minimax polynomial of degree 6 with value 1 at 0; its relative
-// error is 3e-9. float only. Without AVX-512, n <= 127, and the result is 0 for n < -126.
+// 2^f for |f| <= 1/2: the minimax polynomial of degree 6 with value 1 at 0; its relative error is 3e-9. float only.
 template <class V>
-inline V pow2(const V& n, const V& f) {
+inline V pow2_of_fraction(const V& f) {
   using T = typename V::value_type;
   V p(T(1.53264715e-4));
-  p = p * f + V(T(1.33908063e-3));
-  p = p * f + V(T(9.61850584e-3));
-  p = p * f + V(T(5.55035993e-2));
-  p = p * f + V(T(2.40226477e-1));
-  p = p * f + V(T(6.93147182e-1));
-  p = p * f + V(T(1));
+  p = xsimd::fma(p, f, V(T(1.33908063e-3)));
+  p = xsimd::fma(p, f, V(T(9.61850584e-3)));
+  p = xsimd::fma(p, f, V(T(5.55035993e-2)));
+  p = xsimd::fma(p, f, V(T(2.40226477e-1)));
+  p = xsimd::fma(p, f, V(T(6.93147182e-1)));
+  return xsimd::fma(p, f, V(T(1)));
+}
+
+// The number t = n + exponent_bits has n + 254 in its last bits: two exponents with their bias.
+constexpr float exponent_bits = 0x1.8p23F + 254;
+
+// 2^(n + f) for an integer n = t - exponent_bits, -254 <= n <= 200, and |f| <= 1/2, float only. The product with 2^n is
+// rounded once, also where the result is denormal or infinite.
+template <class V>
+inline V pow2([[maybe_unused]] const V& t, [[maybe_unused]] const V& n, const V& f) {
 #if defined(__AVX512F__)
-  return V(_mm512_maskz_scalef_ps(static_cast<__mmask16>(-1), p, n));
+  return V(_mm512_scalef_ps(pow2_of_fraction(f), n));
 #else
-  // ldexp is invalid for smaller n; that result is not selected.
-  return xsimd::select(n < V(T(-126)), V(T(0)), xsimd::ldexp(p, xsimd::to_int(n)));
+  // Of two products, the first is exact; it is 0 for n = -254. (A product that only rounds to 0 takes much longer.)
+  const auto power = [](const auto& exponent) { return xsimd::bitwise_cast<V>(exponent << 23); };
+  const auto both = xsimd::bitwise_cast<xsimd::as_integer_t<V>>(t), half = both >> 1;
+  return pow2_of_fraction(f) * power(half) * power(both - half);
 #endif
 }
 
-// 2^x for x <= 127; 0 for -inf, NaN for NaN. float: within 2 units in the last place
-// (tests/core/attention/attention_tiles_test.cpp), and 0 below the smallest normal number unless there is AVX-512.
+// 2^x for x <= 60; 0 for -inf, NaN for NaN. float: within 2 units in the last place
+// (tests/core/attention/attention_tiles_test.cpp).
 template <class V>
 inline V pow2(const V& x) {
   if constexpr (sizeof(typename V::value_type) == 8) {
     return xsimd::exp2(x);
   } else {
-    const V n = xsimd::nearbyint(x);
-    return pow2(n, x - n);
+#if defined(__AVX512F__)
+    const V n = xsimd::nearbyint(x);  // the instruction for 2^n makes 0 of -inf
+    return V(_mm512_scalef_ps(pow2_of_fraction(V(x - n)), n));
+#else
+    // The last bits of t are n + 192, the exponent of 2^(n + 65), or 0 for n = -192. Both products have the bits of one
+    // with 2^n.
+    const V c = xsimd::max(V(-192), x), shift(0x1.8p23F + 192), t = c + shift, n = t - shift;  // keeps NaN
+    const V power = xsimd::bitwise_cast<V>(xsimd::bitwise_cast<xsimd::as_integer_t<V>>(t) << 23);
+    return pow2_of_fraction(V(c - n)) * power * V(0x1p-65F);
+#endif
   }
 }
 

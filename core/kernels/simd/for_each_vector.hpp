@@ -43,38 +43,19 @@ struct Tail {
   }
 };
 
-// Calls f(i, access, j) for the vectors at i = 0, V::size … below n. `Unroll` neighbours get different j in 0 … Unroll
-// - 1: the accumulator to use, so that their sums are independent.
-template <class V, int Unroll = 1, class Access = Full, class F>
+// Calls f(i, access) for the vectors at i = 0, V::size … below n.
+template <class V, class Access = Full, class F>
 inline void for_each_vector(std::int64_t n, const F& f) {
   constexpr std::int64_t W = V::size;
   std::int64_t i = 0;
-  if constexpr (Unroll == 4)
-    for (; i + 4 * W <= n; i += 4 * W) {
-      f(i, Access{}, 0);
-      f(i + W, Access{}, 1);
-      f(i + 2 * W, Access{}, 2);
-      f(i + 3 * W, Access{}, 3);
-    }
-  for (; i + W <= n; i += W) f(i, Access{}, 0);
-  if (i < n) f(i, Tail{n - i}, Unroll - 1);
+  for (; i + W <= n; i += W) f(i, Access{});
+  if (i < n) f(i, Tail{n - i});
 }
 
 template <class V, class F>
 inline void for_each_vector_nontemporal(bool nontemporal, std::int64_t n, const F& f) {
-  nontemporal ? for_each_vector<V, 1, NonTemporal>(n, f) : for_each_vector<V>(n, f);
+  nontemporal ? for_each_vector<V, NonTemporal>(n, f) : for_each_vector<V>(n, f);
 }
-
-// Four independent accumulators of a sum or a maximum, which hide the latency of additions.
-template <class V>
-struct Accumulators {
-  using T = typename V::value_type;
-  V at[4];
-  explicit Accumulators(T start) : at{V(start), V(start), V(start), V(start)} {}
-
-  T sum() const { return sum_lanes((at[0] + at[1]) + (at[2] + at[3])); }
-  T max() const { return max_lanes(xsimd::max(xsimd::max(at[0], at[1]), xsimd::max(at[2], at[3]))); }
-};
 
 }  // namespace FIT_ISA_NAMESPACE
 }  // namespace fit::kernels

@@ -5,8 +5,8 @@
 
 #include "kernels/simd/exp2.hpp"
 
-// Functions on vectors, correct for infinities, NaN, -0 and denormal numbers. Errors in units in the last place,
-// checked by tests/core/table/functions_test.cpp (float, double):
+// Functions on vectors, correct for infinities, NaN, -0 and denormal numbers: one sequence of IEEE operations for all
+// widths. Errors in units in the last place, checked by tests/core/table/functions_test.cpp (float, double):
 //   exp 3, 2   expm1 2, 2   log 1, 1   log1p 1, 1   sin 3, 3   cos 3, 3   tanh 2, 2   erf 3, 2   sigmoid 3, 3
 // Functions that are missing here are xsimd's.
 namespace fit::kernels::math {
@@ -24,44 +24,40 @@ inline V clamp(const V& x, Element<V> low, Element<V> high) {
   return xsimd::min(V(high), xsimd::max(V(low), x));
 }
 
-// Returns v, hidden from the optimiser. It could otherwise fuse a product with the next addition in one branch only.
-// Then a lane would depend on the branch that its neighbours take.
+// e^x for x <= 90 (double: any x). For double, 0 below the smallest normal number, and possibly infinite slightly too
+// early.
 template <class V>
-inline V opaque(V v) {
-#if defined(__AVX512F__)
-  __asm__("" : "+v"(v.data));
-#elif defined(__x86_64__)
-  __asm__("" : "+x"(v.data));
-#else
-  __asm__("" : "+w"(v.data));
-#endif
-  return v;
-}
-
-// e^x, but 0 below the smallest normal number, and possibly infinite slightly too early.
-template <class V>
-inline V exp_normal(const V& x) {
-#if defined(__AVX512F__)
+inline V exp_limited(const V& x) {
   if constexpr (is_float<V>) {
     // x = (n + f) ln 2, with 1 / ln 2 in two parts. The product from which n is subtracted must not be rounded.
-    const V c = clamp(x, -105, 90), high(1.44269502f), n = xsimd::nearbyint(c * high);
-    return pow2(n, xsimd::fma(c, V(1.92596299e-8f), V(_mm512_fmsub_ps(c, high, n))));
+    const V c = xsimd::max(V(-176), x), high(1.44269502f), t = xsimd::fma(c, high, V(exponent_bits));  // keeps NaN
+    const V n = t - V(exponent_bits);
+    return pow2(t, n, xsimd::fma(c, V(1.92596299e-8f), xsimd::fms(c, high, n)));
+  } else {
+    return xsimd::exp(x);
   }
-#endif
-  return xsimd::exp(x);
+}
+// The same for all x.
+template <class V>
+inline V exp_normal(const V& x) {
+  if constexpr (is_float<V>)
+    return exp_limited(xsimd::min(V(90), x));
+  else
+    return exp_limited(x);
 }
 
 template <class V>
 inline V exp(const V& x) {
-#if defined(__AVX512F__)
-  if constexpr (is_float<V>) return exp_normal(x);  // correct for denormal and infinite results
-#endif
-  // Near the ends of the range, xsimd::exp returns infinity or zero too early: there e^x = (e^(x/2))^2.
-  const V y = xsimd::exp(x);
-  const auto far = xsimd::abs(x) > V(is_float<V> ? 87 : 708);
-  if (!xsimd::any(far)) return y;
-  const V half = xsimd::exp(V(0.5) * x);
-  return xsimd::select(far, half * half, y);
+  const V y = exp_normal(x);
+  if constexpr (!is_float<V>) {
+    // Near the ends of the range, xsimd::exp returns infinity or zero too early: there e^x = (e^(x/2))^2.
+    const auto far = xsimd::abs(x) > V(708);
+    if (xsimd::any(far)) {
+      const V half = xsimd::exp(V(0.5) * x);
+      return xsimd::select(far, half * half, y);
+    }
+  }
+  return y;
 }
 
 template <class V>
@@ -84,6 +80,15 @@ inline V expm1(const V& x) {
   const V y = xsimd::expm1(x);
   const auto far = x > V(is_float<V> ? 80 : 700);
   return xsimd::any(far) ? xsimd::select(far, math::exp(x), y) : y;
+}
+
+// ln(1 + x) of a vector or a number.
+template <class V>
+inline V log1p(const V& x) {
+  if constexpr (std::is_arithmetic_v<V>)
+    return xsimd::log1p(Vec<V>(x)).get(0);
+  else
+    return xsimd::log1p(x);
 }
 
 template <class V>
@@ -127,7 +132,7 @@ inline V erf(const V& x) {
         polynomial(square, 0.1283791670955126, -0.3761263890318352, 0.112837916709442, -0.026866170643113415,
                    0.005223977606130842, -0.0008548325929766244, 0.0001205529358693695, -1.4924712439534814e-05,
                    1.6447132699786621e-06, -1.6206318752969208e-07, 1.3710988704190523e-08, -7.779462971761597e-10);
-    const V tail = math::exp(-square) * scaled_erfc(V(1) / (V(1) + V(0.3) * a));
+    const V tail = math::exp(-square) * scaled_erfc(V(1) / xsimd::fma(V(0.3), a, V(1)));
     return xsimd::select(a < V(1), xsimd::fma(x, p, x), xsimd::copysign(V(1) - tail, x));
   }
 }
@@ -138,27 +143,6 @@ inline V difference(const V& a, const V& b, V& error) {
   const V d = a - b, part = a - d;
   error = (a - (d + part)) + (part - b);
   return d;
-}
-
-// The rounding error a b - product of product = a * b.
-template <class V>
-inline V product_error(const V& a, const V& b, const V& product) {
-#if defined(__AVX512F__)
-  if constexpr (is_float<V>)
-    return V(_mm512_fmsub_ps(a, b, product));
-  else
-    return V(_mm512_fmsub_pd(a, b, product));
-#elif defined(__FMA__) || defined(__ARM_FEATURE_FMA)
-  return xsimd::fma(a, b, -product);
-#else
-  // Splits a and b into halves with exact products (Dekker 1971).
-  const auto high = [](const V& v) {
-    const V c = v * V(is_float<V> ? 0x1p12 + 1 : 0x1p27 + 1);
-    return c - (c - v);
-  };
-  const V a1 = high(a), a2 = a - a1, b1 = high(b), b2 = b - b1;
-  return (((a1 * b1 - product) + a1 * b2) + a2 * b1) + a2 * b2;
-#endif
 }
 
 // Subtracts n quarter turns, n pi / 2, from x >= 0: |rest| is at most about pi / 4. Returns n modulo 4. pi / 2 is in
@@ -242,7 +226,7 @@ inline V sigmoid(const V& x) {
 // m e^x; `power` is exp_normal(x). Accurate to the last digits, even if e^x alone is beyond the range.
 template <class V>
 inline V times_exp(const V& m, const V& x, const V& power) {
-  const V y = opaque(m * power);
+  const V y = m * power;
   const auto far = xsimd::abs(x) > V(is_float<V> ? 87 : 708);
   if (!xsimd::any(far)) return y;
   const V half = exp_normal(V(0.5) * x);
@@ -254,7 +238,7 @@ inline V times_exp(const V& m, const V& x, const V& power) {
 template <class V>
 struct Sigmoid {
   explicit Sigmoid(const V& x)
-      : a(-xsimd::abs(x)), power(exp_normal(a)), r(V(1) / (V(1) + power)), negative(x < V(0)) {}
+      : a(-xsimd::abs(x)), power(exp_limited(a)), r(V(1) / (V(1) + power)), negative(x < V(0)) {}
   V times(const V& m) const {  // m s
     const V scaled = m * r;
     return xsimd::select(negative, times_exp(scaled, a, power), scaled);
@@ -291,8 +275,8 @@ struct GeluTanhGate {
   V error() const {
     V of_sum;
     const V q = V(k1) * square, p = difference(V(c1), -q, of_sum);
-    const V of_q = product_error(V(k1), square, q) + (V(k1) * product_error(x, x, square) + V(k2) * square);
-    const V y = x * p, of_y = product_error(x, p, y);
+    const V of_q = xsimd::fms(V(k1), square, q) + (V(k1) * xsimd::fms(x, x, square) + V(k2) * square);
+    const V y = x * p, of_y = xsimd::fms(x, p, y);
     return (y - w) + (of_y + x * (of_sum + (V(c2) + of_q)));
   }
 };
@@ -306,8 +290,8 @@ inline V times_tanh_slope(const V& m, const V& x) {
 // m e^(-f a^2), f = 1 or 1/2. Corrects the rounding error of a^2, which grows with a.
 template <class V>
 inline V times_gaussian(const V& m, const V& a, Element<V> f) {
-  const V square = a * a, x = V(-f) * square, error = V(f) * product_error(a, a, square);
-  return times_exp(m - m * error, x, exp_normal(x));
+  const V square = a * a, x = V(-f) * square, error = V(f) * xsimd::fms(a, a, square);
+  return times_exp(xsimd::fnma(m, error, m), x, exp_normal(x));
 }
 
 // Phi(-a) e^(a^2 / 2) for a >= 0, with the normal distribution Phi(x) = (1 + erf(x / sqrt 2)) / 2.
@@ -315,12 +299,12 @@ template <class V>
 inline V mills(const V& a) {
   if constexpr (is_float<V>) {
     // t p(t) with a minimax fit p (relative error 4e-8 up to a = 14.5; beyond, e^(-a^2 / 2) is 0).
-    const V t = V(1) / (V(1) + V(0.35f) * a);
+    const V t = V(1) / xsimd::fma(V(0.35f), a, V(1));
     return t * polynomial(t, 0.139621302485466f, 0.1398635357618332f, 0.11982118338346481f, 0.10555292665958405f,
                           -0.023213393986225128f, 0.15932124853134155f, -0.25584039092063904f, 0.1440316140651703f,
                           -0.029158029705286026f);
   } else {
-    return V(0.5) * scaled_erfc(V(1) / (V(1) + V(0.21213203435596426) * a));  // 0.3 / sqrt 2
+    return V(0.5) * scaled_erfc(V(1) / xsimd::fma(V(0.21213203435596426), a, V(1)));  // 0.3 / sqrt 2
   }
 }
 

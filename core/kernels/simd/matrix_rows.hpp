@@ -1,21 +1,27 @@
 #pragma once
 #include "base/acc_type.hpp"
-#include "kernels/simd/for_each_vector.hpp"
+#include "kernels/simd/pack.hpp"
 
 // Scaled copies and dot products of rows; those of BFloat16 are computed in float. For *.simd.cpp files.
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 
-// to = factor x. Returns a vector whose lanes add up to 0, or to NaN if a number is not finite.
+// Whether no lane is NaN.
+template <class V>
+inline bool no_nan(const V& v) {
+  return !xsimd::any(xsimd::isnan(v));
+}
+
+// to = factor x. Returns a register of zeros, with a NaN if a number is not finite.
 template <class X, class Y, class W = AccT<X>>
 FIT_ONE_COPY Vec<W> copy_scaled(const X* x, W factor, std::int64_t n, Y* to) {
   using V = Vec<W>;
   const V f(factor), zero(W(0));  // x times 0 is 0 or NaN
   V sum(W(0));
-  for_each_vector<V>(n, [&](std::int64_t c, auto access, int) {
+  for_each_vector<V>(n, [&](std::int64_t c, auto access) {
     const V y = access.template load<V>(x + c, X(0.f)) * f;
     access.store(y, to + c);
-    sum = sum + y * zero;
+    sum = xsimd::fma(y, zero, sum);
   });
   return sum;
 }
@@ -26,7 +32,7 @@ bool copy_finite(std::int64_t rows, std::int64_t cols, W factor, const W* x, std
                  std::int64_t to_row) {
   Vec<W> zero(W(0));
   for (std::int64_t r = 0; r < rows; ++r) zero = zero + copy_scaled(x + r * x_row, factor, cols, to + r * to_row);
-  return sum_lanes(zero) == W(0);
+  return no_nan(zero);
 }
 
 // dots[r] = sum over c of x[r, c] y[r, c]
@@ -35,11 +41,11 @@ FIT_ONE_COPY void row_dots(std::int64_t rows, std::int64_t cols, const T* x, std
                            std::int64_t y_row, W* dots) {
   using V = Vec<W>;
   for (std::int64_t r = 0; r < rows; ++r, x += x_row, y += y_row) {
-    V sum(W(0));
-    for_each_vector<V>(cols, [&](std::int64_t c, auto access, int) {
-      sum = sum + access.template load<V>(x + c, T(0.f)) * access.template load<V>(y + c, T(0.f));
+    Accumulators<W, 1> sum(W(0));
+    accumulate<W, 1>(cols, [&](std::int64_t c, auto access, int j) {
+      sum[j] = fma(access.template load<V>(x + c, T(0.f)), access.template load<V>(y + c, T(0.f)), sum[j]);
     });
-    dots[r] = sum_lanes(sum);
+    dots[r] = sum.sum();
   }
 }
 

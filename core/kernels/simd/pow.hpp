@@ -21,9 +21,12 @@ inline Doubles nearest(const Doubles& x) { return (x + 0x1.8p52) - 0x1.8p52; }
 // c[0] + c[1] t + c[2] t^2 + …
 template <int N>
 inline Doubles series(const Doubles& t, const double (&c)[N]) {
-  Doubles p = Doubles{} + c[N - 1];
-  for (int i = N - 2; i >= 0; --i) p = p * t + c[i];
-  return p;
+  Vec<double> x, p(c[N - 1]);
+  __builtin_memcpy(&x, &t, sizeof x);
+  for (int i = N - 2; i >= 0; --i) p = xsimd::fma(p, x, Vec<double>(c[i]));
+  Doubles sum;
+  __builtin_memcpy(&sum, &p, sizeof sum);
+  return sum;
 }
 
 // log2 a for a > 0, finite and normal. With a = 2^k m and m near 1, log2 m is an odd function of (m - 1) / (m + 1),

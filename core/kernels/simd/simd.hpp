@@ -1,9 +1,8 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <xsimd/xsimd.hpp>
 
-#include "kernels/simd/isa_namespace.hpp"
+#include "kernels/simd/fma.hpp"
 
 #if defined(__aarch64__)
 // xsimd uses estimates for division and square root of floats, which only 32-bit processors need: the error is 2 units,
@@ -21,7 +20,8 @@ inline batch<float, neon64> sqrt<neon64>(batch<float, neon64> const& a, requires
 }  // namespace xsimd::kernel
 #endif
 
-// Shared by *.simd.cpp files: vectors of the widest kind for which the file is compiled.
+// Shared by *.simd.cpp files: registers of the widest kind for which the file is compiled, and access to memory. No
+// function here combines the lanes of one: see pack.hpp.
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 
@@ -140,6 +140,14 @@ inline V load_wide(const float* p) {
 #endif
 }
 
+// The first n < V::size of them; the other lanes are 0.
+template <class V, class T>
+inline V load_wide_part(const T* p, std::int64_t n) {
+  T buffer[V::size] = {};
+  copy_part<V::size>(p, n, buffer);
+  return load_wide<V>(buffer);
+}
+
 template <class V, class T>
 inline void store_part(const V& v, T* p, std::int64_t n) {
 #if defined(__AVX512F__)
@@ -175,56 +183,6 @@ inline void fence_nontemporal_stores() {
 #if defined(__AVX__)
   _mm_sfence();
 #endif
-}
-
-// Maximum and sum of a vector's lanes. (The maximum may ignore NaN lanes.)
-template <class V>
-inline auto max_lanes(const V& v) {
-  using T = typename V::value_type;
-#if defined(__AVX512F__)
-  if constexpr (sizeof(T) == 4)
-    return _mm512_reduce_max_ps(v);
-  else
-    return _mm512_reduce_max_pd(v);
-#else
-  alignas(64) T lanes[V::size];
-  v.store_aligned(lanes);
-  T max = lanes[0];
-  for (std::size_t l = 1; l < V::size; ++l) max = lanes[l] > max ? lanes[l] : max;
-  return max;
-#endif
-}
-
-template <class V>
-inline auto sum_lanes(const V& v) {
-#if defined(__AVX512F__)
-  if constexpr (sizeof(typename V::value_type) == 4)
-    return _mm512_reduce_add_ps(v);
-  else
-    return _mm512_reduce_add_pd(v);
-#else
-  return xsimd::hadd(v);
-#endif
-}
-
-// out[i] = the sum of the lanes of v[i step], for N <= 4 vectors. The order of the additions does not depend on N.
-template <int N, int step, class V, class T>
-inline void sum_lanes(const V* v, T* out) {
-#if defined(__AVX512F__)
-  if constexpr (sizeof(T) == 4) {  // each 128 bits of `all` contain a part of the four sums
-    const auto pair = [v](int i) {
-      const __m512 a = v[i * step], b = i + 1 < N ? v[(i + 1) * step] : V(T(0));
-      return _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)));
-    };
-    const __m512d low = pair(0), high = N > 2 ? pair(2) : _mm512_setzero_pd();
-    const __m512 all =
-        _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(low, high)), _mm512_castpd_ps(_mm512_unpackhi_pd(low, high)));
-    const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
-    _mm_mask_storeu_ps(out, (1 << N) - 1, _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));
-    return;
-  }
-#endif
-  for (int i = 0; i < N; ++i) out[i] = sum_lanes(v[std::ptrdiff_t{i} * step]);
 }
 
 }  // namespace FIT_ISA_NAMESPACE

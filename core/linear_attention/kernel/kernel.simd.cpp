@@ -19,10 +19,10 @@ template <class T>
 bool all_finite(std::int64_t n, const T* x) {
   using V = Vec<T>;
   V sum(T(0));
-  for_each_vector<V>(n, [&](std::int64_t i, auto access, int) {
-    sum = sum + access.template load<V>(x + i, T(0)) * V(T(0));  // 0 or NaN
+  for_each_vector<V>(n, [&](std::int64_t i, auto access) {
+    sum += access.template load<V>(x + i, T(0)) * V(T(0));  // 0 or NaN
   });
-  return sum_lanes(sum) == T(0);
+  return no_nan(sum);
 }
 
 // U = beta R and R = V - (P K) S0 - M U, row by row.
@@ -101,16 +101,16 @@ void decay_gradient(const Factors<T, ByFeature>& f, std::int64_t Dv, const Opera
   const std::int64_t D = f.D;
   row_dots(D, Dv, S0, Dv, dS0, Dv, sum);
   for (std::int64_t t = 0; t < f.n; ++t) {
-    V all(T(0));
-    for_each_vector<V>(D, [&](std::int64_t d, auto access, int) {
+    Accumulators<T, 1> all(T(0));
+    accumulate<T, 1>(D, [&](std::int64_t d, auto access, int j) {
       const auto get = [&](const T* p) { return access.template load<V>(p + d, T(0)); };
       const V now = get(sum);
       if constexpr (ByFeature) access.store(now, ddecay + t * D + d);
-      all = all + now;
+      all[j] += now;
       const V k = get(x.k + t * D), change = k * (get(dk_of_s + t * D) - get(dk_of_r + t * D));
       access.store(V(now + (change - get(x.q + t * D) * get(dq + t * D))), sum + d);
     });
-    if constexpr (!ByFeature) ddecay[t] = sum_lanes(all);
+    if constexpr (!ByFeature) ddecay[t] = all.sum();
   }
 }
 

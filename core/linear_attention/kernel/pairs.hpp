@@ -97,11 +97,11 @@ class Factors {
     for (std::int64_t t = 0; t < count; ++t, x += D, out += D) {
       if constexpr (ByFeature) {
         transform(
-            out, D, [](const V& o, const V& u, const V& v) { return o + u * v; }, out, f + t * D, x);
+            out, D, [](const V& o, const V& u, const V& v) { return xsimd::fma(u, v, o); }, out, f + t * D, x);
       } else {
         const V factor(f[t]);
         transform(
-            out, D, [&](const V& o, const V& v) { return o + factor * v; }, out, x);
+            out, D, [&](const V& o, const V& v) { return xsimd::fma(factor, v, o); }, out, x);
       }
     }
   }
@@ -201,11 +201,11 @@ class Pairs<T, true> {
           T* const w = W + (s - i) * D;
           if (s < t) f_.multiply(w, f_.at(f_.a, t), w);
           const V g(alpha * dpairs[t * C + s]);
-          for_each_vector<V>(D, [&](std::int64_t d, auto access, int) {
+          for_each_vector<V>(D, [&](std::int64_t d, auto access) {
             const auto get = [&](const T* p) { return access.template load<V>(p + d, T(0)); };
             const V gw = g * get(w);
-            access.store(V(get(dx + t * D) + gw * get(k_ + s * D)), dx + t * D + d);
-            access.store(V(get(dk + s * D) + gw * get(x + t * D)), dk + s * D + d);
+            access.store(xsimd::fma(gw, get(k_ + s * D), get(dx + t * D)), dx + t * D + d);
+            access.store(xsimd::fma(gw, get(x + t * D), get(dk + s * D)), dk + s * D + d);
           });
         }
       }

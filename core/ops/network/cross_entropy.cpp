@@ -89,7 +89,7 @@ Tensor cross_entropy_rows(const Tensor& logits, const Tensor& targets, std::int6
   dispatch_floating(logits.dtype(), [&](auto zero) {
     using T = decltype(zero);
     using W = AccT<T>;
-    const auto max_and_rest = kernels::softmax_rows<W>().max_and_rest;
+    const auto& kernels = kernels::softmax_rows<W>();
     const T* const x = logits.data<T>().data();
     W *const loss = y.fresh<W>(), *const max = stats.fresh<W>(), *const rest = max + rows;
     each_row(logits, [&](std::int64_t r) {
@@ -99,8 +99,8 @@ Tensor cross_entropy_rows(const Tensor& logits, const Tensor& targets, std::int6
       }
       kernels::WideRow<T> wide(n);
       const W* const row = wide.read(x + r * n, n);
-      max_and_rest(row, n, max[r], rest[r]);
-      loss[r] = std::log1p(rest[r]) + (max[r] - row[target[r]]);
+      kernels.max_and_rest(row, n, max[r], rest[r]);
+      loss[r] = kernels.log1p(rest[r]) + (max[r] - row[target[r]]);
     });
   });
   y = y.to(result_dtype(Precision::native_or_float32, logits.dtype()));

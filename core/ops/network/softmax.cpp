@@ -89,8 +89,9 @@ void add_rest_to_maximum(const Reduction& r, const Tensor& x, const Tensor& doub
   for (std::int64_t i = 0; i < again.size(); ++i) {
     if (!again[i]) continue;
     T max, rest;
-    kernels::softmax_rows<T>().max_and_rest(rows.data<T>().data() + i * r.count(), r.count(), max, rest);
-    y[i] = max + std::log1p(rest);
+    const auto& kernels = kernels::softmax_rows<T>();
+    kernels.max_and_rest(rows.data<T>().data() + i * r.count(), r.count(), max, rest);
+    y[i] = max + kernels.log1p(rest);
   }
 }
 
@@ -160,8 +161,9 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, KeepDims keep) {
       Tensor doubtful = zeros({r.outputs()}, boolean);
       T* const out = y.fresh<T>();
       fold_floating<T>(r, x, 0.0, kernels::reduce<T>().exps, top, std::plus<>(),
-                       [=, again = doubtful.fresh<bool>()](std::int64_t i, double total) {
-                         const double log = std::log(total);
+                       [=, again = doubtful.fresh<bool>(), log_of = kernels::softmax_rows<double>().log](std::int64_t i,
+                                                                                                         double total) {
+                         const double log = log_of(total);
                          out[i] = static_cast<T>(top[i] + log);
                          again[i] = log >= 0 && std::abs(top[i]) + log < (sizeof(T) == 4 ? 0x1p-24 : 0.5);
                        });

@@ -5,6 +5,7 @@
 
 #include "fit/ops/ops.hpp"
 #include "fit/tensor/random.hpp"
+#include "kernels/rows/rows_softmax.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {
@@ -13,9 +14,10 @@ namespace {
 // Draws without replacement: the ids of the `count` largest weight / e, with e from the exponential distribution.
 void draw_once(std::int64_t* ids, std::int64_t count, const double* weight, std::int64_t n, const double* uniform) {
   std::vector<double> key(static_cast<std::size_t>(n));
+  const auto& of = kernels::softmax_rows<double>();
   for (std::int64_t i = 0; i < n; ++i)
-    key[static_cast<std::size_t>(i)] = weight[i] > 0 ? std::log(weight[i]) - std::log(-std::log1p(-uniform[i]))
-                                                     : -std::numeric_limits<double>::infinity();
+    key[static_cast<std::size_t>(i)] =
+        weight[i] > 0 ? of.log(weight[i]) - of.log(-of.log1p(-uniform[i])) : -std::numeric_limits<double>::infinity();
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
   std::iota(order.begin(), order.end(), 0);
   const auto better = [&](std::int64_t a, std::int64_t b) {

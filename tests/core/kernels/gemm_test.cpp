@@ -7,6 +7,7 @@
 #include "fit/graph/graph.hpp"
 #include "fit/int8/int8.hpp"
 #include "fit/ops/ops.hpp"
+#include "matmul/openblas.hpp"
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
 #include "support/rounding.hpp"
@@ -431,14 +432,12 @@ TEST_CASE("products larger than the parts they are cut into, of rows more than a
 
 TEST_CASE("a size that BLAS cannot take is refused, and none that it can", "[gemm]") {
   constexpr std::int64_t large = std::int64_t{INT_MAX} + 1;
-  const kernels::Isa chosen = kernels::isa();
-  // Products of many rows go to BLAS there; our own kernels take any size. A build for one instruction set may lack it.
-  if (!kernels::set_isa(kernels::Isa::base)) return;
+  // Where FIT_OPENBLAS=use chooses BLAS; our own kernels take any size.
   const auto refused = [&](std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t room) {
     kernels::GemmParams<float> p{};
     p.m = m, p.n = n, p.k = k, p.lda = k + room, p.ldb = p.ldc = n;
     const float* const nothing = nullptr;  // is refused before anything is read
-    CHECK_THROWS_WITH(kernels::gemm(p, nothing, nothing, static_cast<float*>(nullptr)),
+    CHECK_THROWS_WITH(kernels::openblas_gemm(p, nothing, nothing, static_cast<float*>(nullptr)),
                       Catch::Contains("2147483648 is more than BLAS can take (2147483647)"));
   };
   refused(large, 5, 5, 0);
@@ -449,9 +448,8 @@ TEST_CASE("a size that BLAS cannot take is refused, and none that it can", "[gem
   p.ldb = INT_MAX;  // of one row: the next would begin there
   const std::vector<float> twos(600, 2);
   std::vector<float> c(600 * 600);
-  kernels::gemm(p, twos.data(), twos.data(), c.data());
+  kernels::openblas_gemm(p, twos.data(), twos.data(), c.data());
   CHECK(c == std::vector<float>(c.size(), 4));
-  kernels::set_isa(chosen);
 }
 
 TEST_CASE("products do not depend on the number of threads", "[gemm]") {

@@ -15,6 +15,7 @@
 #include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
+#include "support/one_result.hpp"
 #include "support/tensors.hpp"
 #include "support/text.hpp"
 
@@ -54,6 +55,25 @@ RegisterLayers::RegisterLayers(Family family) { families().push_back(family); }
 
 TEST_CASE("every layer: all members are listed", "[layers]") {
   each_row([](const LayerRow&, const nn::Layer& layer) { CHECK_NOTHROW(layer.children()); });
+}
+
+TEST_CASE("every layer: one result on every instruction set", "[layers][one_result]") {
+  int number = 0;
+  each_row([&](const LayerRow& row, const nn::Layer&) {
+    check_one_result("layer " + std::to_string(number++), [&] {
+      manual_seed(3);
+      const std::shared_ptr<nn::Layer> layer = row.make();
+      std::vector<Tensor> in = row.inputs(), all;
+      for (Tensor& x : in)
+        if (is_floating(x.dtype())) x.requires_grad_();
+      const Tensor y = row.call(*layer, in);
+      all.push_back(y.detach());
+      if (y.requires_grad()) scalar_of(y).backward();
+      for (const auto& [name, p] : layer->named_parameters()) all.push_back(p.grad());
+      for (const Tensor& x : in) all.push_back(x.grad());
+      return all;
+    });
+  });
 }
 
 TEST_CASE("every layer: every parameter and every input get a gradient", "[layers]") {

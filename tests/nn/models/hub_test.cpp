@@ -269,7 +269,7 @@ TEST_CASE("models for transformers", "[.transformers]") {
     if (bert) continue;
     nn::add_lora(opened.gpt(), nn::LoraOptions().rank(2).layers({"h.*"}));
     for (auto& [key, x] : nn::lora_state_dict(opened.gpt()))
-      if (x.rank() == 2) nn::init::normal_(x, 0, 0.3);
+      if (x.rank() == 2) nn::init::normal_(x, 0, 0.1);
     nn::save_adapter(to + "/adapter", opened);
     save_safetensors(to + "/adapter/expected.safetensors", {{"y", opened.gpt()(ids).detach()}});
   }

@@ -1,7 +1,5 @@
 #pragma once
-#include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "fit/base/option.hpp"
@@ -15,22 +13,27 @@
 ///     because"});
 namespace fit::plot {
 
+/// Lines of C++ that compute what a strip of the page shows.
+struct StripCode {
+  std::string strip;  ///< "vectors", "product", "scale", "softmax", "values", "prediction" or "stream"
+  std::string lines;
+};
+
+/// A page to read next.
+struct PageLink {
+  std::string title, address;  ///< The address is relative.
+};
+
 /// The options of five_minutes_page().
 struct FiveMinutesOptions {
-  using Code = std::map<std::string, std::string>;                 ///< Lines of C++ by the name of a strip.
-  using Links = std::vector<std::pair<std::string, std::string>>;  ///< Titles and relative addresses.
-
   FIT_OPTION(std::string, title) = "Attention in five minutes";  ///< The title of the page.
   /// States of the training, in the order of their steps, for a slider. The page shows the last one first. Without
   /// snapshots the page has the present weights.
   FIT_OPTION(std::vector<ModelSnapshot>, snapshots);
   /// What each head finds, in a few words: {"who does it", "", …}. An empty text says nothing.
   FIT_OPTION(std::vector<std::string>, heads);
-  /// The C++ of each strip: lines of a program. The names are "vectors", "product", "scale", "softmax", "values",
-  /// "prediction" and "stream".
-  FIT_OPTION(Code, code);
-  /// Pages to read next: titles and relative addresses.
-  FIT_OPTION(Links, next);
+  FIT_OPTION(std::vector<StripCode>, code);  ///< The C++ of strips, which the reader may unfold.
+  FIT_OPTION(std::vector<PageLink>, next);   ///< Links at the end of the page.
 };
 
 /// The page as HTML. JavaScript in it computes the forward pass from the stored float32 weights. The reader
@@ -47,7 +50,7 @@ struct FiveMinutesOptions {
 ///   * a window, grouped heads, ALiBi, caps, gates or value embeddings: the strips do not show them;
 ///   * words that are not as many as vocab_size, are not different, or are empty or contain white space;
 ///   * no sample, an empty or too long sample, or a sample with an unknown word;
-///   * names of heads that are not one for each head, and an unknown name in `code`.
+///   * names of heads that are not one for each head, and an unknown or repeated strip in `code`.
 std::string five_minutes_page(const nn::GPT& model, const std::vector<std::string>& words,
                               const std::vector<std::string>& samples, const FiveMinutesOptions& options = {});
 

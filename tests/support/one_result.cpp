@@ -1,0 +1,94 @@
+#include "support/one_result.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <sstream>
+
+#include "kernels/simd/isa.hpp"
+#include "support/catch.hpp"
+#include "support/variants.hpp"
+
+namespace fit::test {
+namespace {
+
+constexpr const char* path = FIT_GOLDEN_DIR "/one_result.txt";
+
+std::map<std::string, std::string> read() {
+  std::map<std::string, std::string> all;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);)
+    if (line.size() > 17) all[line.substr(17)] = line.substr(0, 16);
+  return all;
+}
+
+void write(const std::string& name, const std::string& value) {
+  std::map<std::string, std::string> all = read();
+  all[name] = value;
+  std::ofstream out(path);
+  for (const auto& [key, hash] : all) out << hash << ' ' << key << '\n';
+}
+
+template <class T>
+std::string with_one_nan(const Tensor& x) {
+  std::string bytes(static_cast<const char*>(x.raw()), static_cast<std::size_t>(x.numel()) * sizeof(T));
+  for (std::size_t i = 0; i < bytes.size(); i += sizeof(T)) {
+    T v;
+    std::memcpy(&v, bytes.data() + i, sizeof v);
+    if (!std::isnan(v)) continue;
+    v = std::numeric_limits<T>::quiet_NaN();
+    std::memcpy(bytes.data() + i, &v, sizeof v);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::string fingerprint(const std::vector<Tensor>& tensors) {
+  std::uint64_t h = 14695981039346656037u;
+  const auto add = [&](const std::string& bytes) {
+    for (const char c : bytes) h = (h ^ static_cast<unsigned char>(c)) * std::uint64_t{1099511628211u};
+  };
+  for (const Tensor& x : tensors) {
+    if (!x.defined()) continue;
+    std::ostringstream kind;
+    kind << x.dtype() << x.shape();
+    add(kind.str());
+    if (x.dtype() == float32)
+      add(with_one_nan<float>(x));
+    else if (x.dtype() == float64)
+      add(with_one_nan<double>(x));
+    else
+      add(std::string(static_cast<const char*>(x.raw()), static_cast<std::size_t>(x.numel()) * size_of(x.dtype())));
+  }
+  std::ostringstream digits;
+  digits << std::hex;
+  digits.width(16);
+  digits.fill('0');
+  digits << h;
+  return digits.str();
+}
+
+void check_one_result(const std::string& name, const std::function<std::vector<Tensor>()>& make) {
+  const char* const wish = std::getenv("FIT_WRITE_ONE_RESULT");
+  if (wish && std::string(wish) == "1") write(name, fingerprint(make()));
+  const std::map<std::string, std::string> known = read();
+  const auto found = known.find(name);
+  INFO(name << ": FIT_WRITE_ONE_RESULT=1 writes tests/golden/one_result.txt anew");
+  const std::string expected = found == known.end() ? "none" : found->second;
+  struct Restore {
+    int before = num_threads();
+    ~Restore() { set_num_threads(before); }
+  } restore;
+  int threads = 0;
+  each_isa([&] {
+    set_num_threads(1 + threads++ % 3);
+    CHECK(fingerprint(make()) == expected);
+  });
+}
+
+}  // namespace fit::test

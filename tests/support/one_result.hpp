@@ -1,0 +1,20 @@
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "fit/tensor/tensor.hpp"
+
+// Results that are the same on every processor. tests/golden/one_result.txt holds a fingerprint of each.
+namespace fit::test {
+
+/// FNV-1a of types, shapes and elements, 16 hexadecimal digits. Every NaN counts as the same: only that it is NaN is
+/// promised.
+std::string fingerprint(const std::vector<Tensor>& tensors);
+
+/// Checks, on every instruction set of this machine, each with another number of threads, that make() has the
+/// fingerprint of `name` in the file. With FIT_WRITE_ONE_RESULT=1 in the environment, the file gets the fingerprint of
+/// the widest set first.
+void check_one_result(const std::string& name, const std::function<std::vector<Tensor>()>& make);
+
+}  // namespace fit::test
