@@ -13,8 +13,8 @@ void widen_run(float* y, const BFloat16* x, std::int64_t n) {
 }
 
 void round_run(BFloat16* y, const float* x, std::int64_t n) {
-  for_each_vector<V>(
-      n, [&](std::int64_t i, auto access) { access.store(access.template load<V>(x + i, 0.0F), y + i); });
+  for_each_vector<V>(n,
+                     [&](std::int64_t i, auto access) { access.store(access.template load<V>(x + i, 0.0F), y + i); });
 }
 
 }  // namespace
