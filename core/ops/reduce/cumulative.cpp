@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "kernels/rows/rows_softmax.hpp"
 #include "ops/common/composed.hpp"
 #include "ops/common/precision.hpp"
 #include "tensor/dispatch.hpp"
@@ -43,8 +44,9 @@ std::pair<Tensor, Tensor> best_so_far(const char* op, const Tensor& x, int axis,
 
 /// ln(e^a + e^b)
 double log_add(double a, double b) {
-  if (a == b) return a + std::log(2.);  // infinities have no difference
-  return (a > b ? a : b) + std::log1p(std::exp(-std::abs(a - b)));
+  const auto& kernels = kernels::softmax_rows<double>();
+  if (a == b) return a + M_LN2;  // infinities have no difference
+  return (a > b ? a : b) + kernels.log1p(kernels.exp(-std::abs(a - b)));
 }
 
 /// y[i] = ln(e^y[i - 1] + e^x[i])
@@ -75,7 +77,8 @@ Tensor log_sums_gradient(const Tensor& x, const Tensor& y, const Tensor& dy, int
     using T = decltype(zero);
     const T *const in = x.data<T>().data(), *const sums = y.data<T>().data(), *const seed = dy.data<T>().data();
     T* const out = dx.fresh<T>();
-    const auto ratio = [](double a, double b) { return a == b ? 1 : std::exp(a - b); };
+    const auto exp = kernels::softmax_rows<double>().exp;
+    const auto ratio = [exp](double a, double b) { return a == b ? 1 : exp(a - b); };
     each_slice_of(slices, [&](std::int64_t at) {
       double g = 0;
       for (std::int64_t k = slices.n - 1, i = at + k * slices.inner; k >= 0; --k, i -= slices.inner) {
