@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # transformers.sh FIT_TESTS: what save_pretrained() writes gives the same answers in transformers. Skipped without it:
-# pip install torch transformers safetensors. FIT_PYTHON names another python3.
+# pip install torch transformers safetensors, and peft for adapters. FIT_PYTHON names another python3.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
