@@ -53,30 +53,45 @@ bool parse(const std::string& s, std::vector<std::int64_t>& list) {
   return true;
 }
 
-// The names of an enum's values, in order.
+// The names of an enum's values, in order. `last` fails to compile if a value was added.
+template <class E, std::size_t n>
+struct Names {
+  const char* names[n];
+};
+template <class E, E last, class... Name>
+constexpr auto named(Name... names) {
+  static_assert(sizeof...(names) == static_cast<std::size_t>(last) + 1, "each value has a name, in their order");
+  return Names<E, sizeof...(names)>{{names...}};
+}
 template <class E>
-const std::vector<const char*> names_of = {};
+constexpr int names_of = 0;
 template <>
-const std::vector<const char*> names_of<Positions> = {"none", "learned", "sinusoidal", "rotary", "alibi"};
+constexpr auto names_of<Positions> = named<Positions, Positions::alibi>("none", "learned", "sinusoidal", "rotary",
+                                                                        "alibi");
 template <>
-const std::vector<const char*> names_of<Activation> = {"relu", "gelu", "gelu_tanh", "swiglu", "geglu", "squared_relu"};
+constexpr auto names_of<Activation> = named<Activation, Activation::squared_relu>("relu", "gelu", "gelu_tanh", "swiglu",
+                                                                                  "geglu", "squared_relu");
 template <>
-const std::vector<const char*> names_of<RotaryLayout> = {"interleaved", "half_split"};
+constexpr auto names_of<RotaryLayout> = named<RotaryLayout, RotaryLayout::half_split>("interleaved", "half_split");
 template <>
-const std::vector<const char*> names_of<RotaryScaling> = {"none", "linear", "ntk", "yarn", "llama3"};
+constexpr auto names_of<RotaryScaling> = named<RotaryScaling, RotaryScaling::llama3>("none", "linear", "ntk", "yarn",
+                                                                                     "llama3");
 template <>
-const std::vector<const char*> names_of<Norm> = {"layer", "rms"};
+constexpr auto names_of<Norm> = named<Norm, Norm::rms>("layer", "rms");
 template <>
-const std::vector<const char*> names_of<NormPlace> = {"before", "after", "both"};
+constexpr auto names_of<NormPlace> = named<NormPlace, NormPlace::both>("before", "after", "both");
 
 template <class E, class = std::enable_if_t<std::is_enum_v<E>>>
 std::string text(E v) {
-  return names_of<E>.at(static_cast<std::size_t>(v));
+  return names_of<E>.names[static_cast<std::size_t>(v)];
 }
 template <class E, class = std::enable_if_t<std::is_enum_v<E>>>
 bool parse(const std::string& s, E& v) {
-  for (std::size_t i = 0; i < names_of<E>.size(); ++i)
-    if (s == names_of<E>[i]) return v = static_cast<E>(i), true;
+  std::size_t i = 0;
+  for (const char* const name : names_of<E>.names) {
+    if (s == name) return v = static_cast<E>(i), true;
+    ++i;
+  }
   return false;
 }
 
