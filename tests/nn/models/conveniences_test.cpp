@@ -117,8 +117,8 @@ TEST_CASE("layers give themselves, their constant parts, and the parameters of s
   CHECK(names == std::vector<std::string>{"h.0.mlp.fc.weight", "h.0.mlp.fc.bias", "h.0.mlp.proj.weight",
                                           "h.0.mlp.proj.bias", "ln_f.weight", "ln_f.bias"});
   CHECK_THROWS_WITH(gpt.named_parameters({"ln"}), Contains("GPT has no parameter under 'ln'"));
-  optim::AdamW optimizer(std::vector<optim::AdamW::Group>{{some, optim::AdamWOptions(1e-3)},
-                                                          {gpt.named_parameters({"wte"}), optim::AdamWOptions(1e-4)}});
+  optim::AdamW optimizer(std::vector<optim::Group<optim::AdamWOptions>>{
+      {some, optim::AdamWOptions().lr(1e-3)}, {gpt.named_parameters({"wte"}), optim::AdamWOptions().lr(1e-4)}});
   CHECK(optimizer.groups() == 2);
 }
 
