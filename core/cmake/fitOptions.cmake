@@ -19,7 +19,7 @@ macro(fit_optimised_without_a_build_type)
   endif()
 endmacro()
 
-# The checked containers of libstdc++ have another layout. fit must be compiled with the same setting as the program; the
+# The checked containers of libstdc++ have another layout, and libc++ has containers of its own. fit must be compiled with the same setting as the program; the
 # definition lets its headers check this.
 macro(fit_same_containers_as_programs)
   string(TOUPPER "${CMAKE_BUILD_TYPE}" fit_config)
@@ -28,6 +28,10 @@ macro(fit_same_containers_as_programs)
   if(fit_definitions MATCHES "_GLIBCXX_DEBUG[ =;]")
     set(fit_glibcxx_debug FIT_GLIBCXX_DEBUG)
     add_compile_definitions(${fit_glibcxx_debug})
+  endif()
+  if(fit_definitions MATCHES "-stdlib=libc\\+\\+")
+    set(fit_libcxx FIT_LIBCXX)
+    add_compile_definitions(${fit_libcxx})
   endif()
 endmacro()
 

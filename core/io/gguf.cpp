@@ -7,6 +7,7 @@
 #include <memory>
 #include <unordered_set>
 
+#include "base/from_chars.hpp"
 #include "io/atomic_file.hpp"
 #include "tensor/check.hpp"
 
@@ -27,7 +28,7 @@ std::int64_t padded(std::int64_t at, std::int64_t alignment) { return (at + alig
 double shortest(float value) {
   char text[32];
   double result = value;
-  std::from_chars(text, std::to_chars(text, text + sizeof text, value).ptr, result);
+  from_chars(text, std::to_chars(text, text + sizeof text, value).ptr, result);
   return result;
 }
 

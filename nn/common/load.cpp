@@ -70,6 +70,14 @@ bool same_values(const io::Stored& a, const io::Stored& b) {
           std::memcmp(x.raw(), y.raw(), static_cast<std::size_t>(x.numel() * size_of(x.dtype()))) == 0);
 }
 
+// Whether PyTorch's BatchNorm counts batches there, which nothing here reads: beside a running mean of mine.
+bool counts_batches(const std::string& name, const StateDict& mine) {
+  const std::string end = "num_batches_tracked";
+  if (name.size() < end.size() || name.compare(name.size() - end.size(), end.size(), end) != 0) return false;
+  const std::string beside = name.substr(0, name.size() - end.size()) + "running_mean";
+  return std::any_of(mine.begin(), mine.end(), [&](const auto& entry) { return entry.first == beside; });
+}
+
 Comparison compare(const StateDict& mine, const std::vector<io::Stored>& given) {
   Comparison c;
   std::unordered_map<std::string, const io::Stored*> left;
@@ -104,7 +112,7 @@ Comparison compare(const StateDict& mine, const std::vector<io::Stored>& given) 
     if (!taken[first[i]])
       c.missing.push_back({mine[i].first, joined(mine[i].first, ' ', mine[i].second.shape()), mine[i].second.shape()});
   for (const io::Stored& g : given)
-    if (left.erase(g.name)) {
+    if (left.erase(g.name) && !counts_batches(g.name, mine)) {
       c.unexpected.push_back({g.name, joined(g.name, ' ', g.read ? g.shape.str() : "undefined"), g.shape});
       c.unknown.push_back(c.unexpected.back());
     }

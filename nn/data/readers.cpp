@@ -3,9 +3,10 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <charconv>
+#include <cmath>
 #include <memory>
 
+#include "base/from_chars.hpp"
 #include "io/input_file.hpp"
 #include "io/kind.hpp"
 #include "tensor/check.hpp"
@@ -100,11 +101,13 @@ class CsvReader {
 template <class T>
 T number(const Csv& csv, std::size_t row, std::size_t column) {
   const std::string& field = csv.rows[row][column];
+  if constexpr (std::is_floating_point_v<T>)
+    if (std::find(csv.missing.begin(), csv.missing.end(), field) != csv.missing.end()) return T(NAN);
   const std::size_t end = field.find_last_not_of(' ') + 1, first = std::min(field.find_first_not_of(' '), end);
   const bool plus = first < end && field[first] == '+';
   const char* const from = field.data() + first + plus;  // from_chars() rejects a plus sign
   T value = 0;
-  const auto [stop, error] = std::from_chars(from, field.data() + end, value);
+  const auto [stop, error] = fit::from_chars(from, field.data() + end, value);
   if (error != std::errc() || stop != field.data() + end || (plus && *from == '-')) {
     const std::string name = csv.columns.empty() ? std::to_string(column) : csv.columns[column];
     throw FileError("[read_csv] " + csv.path + ": line " + std::to_string(csv.lines[row]) + ", column " + name +
@@ -120,6 +123,7 @@ Csv read_csv(const std::string& path, const CsvOptions& options) {
   CsvReader in(path, options.delimiter());
   Csv csv;
   csv.path = path;
+  csv.missing = options.missing();
   std::vector<std::string> fields;
   std::int64_t line = 0;
   if (options.header() && !in.row(csv.columns, line)) in.file().fail("expected a first row with names, found none");

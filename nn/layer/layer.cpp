@@ -37,6 +37,23 @@ StateDict Layer::named_parameters() const {
   return all;
 }
 
+StateDict Layer::named_parameters(const std::vector<std::string>& of) const {
+  std::vector<bool> found(of.size());
+  StateDict some;
+  for (const auto& [name, parameter] : named_parameters()) {
+    bool wanted = false;
+    for (std::size_t i = 0; i < of.size(); ++i) {
+      const bool in =
+          name.compare(0, of[i].size(), of[i]) == 0 && (name.size() == of[i].size() || name[of[i].size()] == '.');
+      if (in) found[i] = wanted = true;
+    }
+    if (wanted) some.emplace_back(name, parameter);
+  }
+  for (std::size_t i = 0; i < of.size(); ++i)
+    if (!found[i]) check::fail("named_parameters", name(), " has no parameter under '", of[i], "'");
+  return some;
+}
+
 std::vector<Tensor> Layer::parameters() const {
   std::vector<Tensor> all;
   for (auto& [name, tensor] : named_parameters()) all.push_back(tensor);
@@ -82,7 +99,7 @@ void Layer::unfreeze() {
   });
 }
 
-void Layer::to(DType dtype) {
+Layer& Layer::to(DType dtype) {
   if (!is_floating(dtype))
     check::fail("to", "dtype is ", dtype, ": the parameters of a layer are bfloat16, float32 or float64");
   // Returns freed memory to the system on the way. So a model never needs memory for all parameters in both types.
@@ -97,6 +114,7 @@ void Layer::to(DType dtype) {
     empty_cache();
     given_up = 0;
   });
+  return *this;
 }
 
 // ---- children -----------------------------------------------------------------------------------------------------
@@ -156,11 +174,15 @@ Parameter& Layer::parameter(const std::string& name) {
   return *found.parameter;
 }
 
+const Parameter& Layer::parameter(const std::string& name) const { return const_cast<Layer*>(this)->parameter(name); }
+
 Layer& Layer::layer(const std::string& name) {
   const Field found = find("layer", *this, name);
   if (!found.layer) check::fail("layer", '\'', name, "' of ", this->name(), " is not a layer");
   return *found.layer;
 }
+
+const Layer& Layer::layer(const std::string& name) const { return const_cast<Layer*>(this)->layer(name); }
 
 void Layer::fail_class(const std::string& name, const Layer& found) const {
   check::fail("layer", '\'', name, "' of ", this->name(), " is a ", found.name(), ", not of the class wanted");

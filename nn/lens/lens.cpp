@@ -99,6 +99,12 @@ LensEdit mean_of(const LensRun& run) {
   };
 }
 
+LensEdit position_mean_of(const LensRun& run) {
+  return [run](const std::string& name, const Tensor&, std::size_t call) {
+    return mean(value_of("position_mean_of", run, name, call), 0, keepdims);
+  };
+}
+
 LensEdit from(const LensRun& run) {
   return [run](const std::string& name, const Tensor& x, std::size_t call) {
     const Tensor& other = value_of("from", run, name, call);

@@ -58,7 +58,9 @@ Tensor changes(const char* op, const Lens& lens, const std::vector<std::string>&
 Tensor ablate_heads(const Lens& lens, const std::function<Tensor()>& measure, Ablation ablation) {
   const NoGrad no_grad;
   const LensRun run = lens.run(measure, {"*.z"});
-  const LensEdit edit = ablation == Ablation::zero ? zero() : mean_of(run);
+  const LensEdit edit = ablation == Ablation::zero   ? zero()
+                        : ablation == Ablation::mean ? mean_of(run)
+                                                     : position_mean_of(run);
   return changes("ablate_heads", lens, run.names(), run, 1, measure, head, edit);
 }
 

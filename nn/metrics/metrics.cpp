@@ -1,8 +1,10 @@
 #include "fit/nn/metrics/metrics.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <ostream>
 
 #include "fit/graph/graph.hpp"
 #include "fit/nn/loss/loss.hpp"
@@ -118,6 +120,30 @@ void ConfusionMatrix::add(const Tensor& predicted, const Tensor& targets, std::i
 Tensor ConfusionMatrix::counts() const { return tensor(counts_, {classes_, classes_}); }
 
 std::int64_t ConfusionMatrix::total() const { return std::accumulate(counts_.begin(), counts_.end(), std::int64_t{0}); }
+
+std::string ConfusionMatrix::str(const std::vector<std::string>& names) const {
+  const auto classes = static_cast<std::size_t>(classes_);
+  if (!names.empty() && names.size() != classes)
+    check::fail("ConfusionMatrix", names.size(), " names for ", classes_, " classes: there must be one for each");
+  std::vector<std::vector<std::string>> table(classes + 1, std::vector<std::string>(classes + 1));
+  table[0][0] = "true \\ predicted";
+  for (std::size_t c = 0; c < classes; ++c) {
+    table[0][c + 1] = table[c + 1][0] = names.empty() ? std::to_string(c) : names[c];
+    for (std::size_t p = 0; p < classes; ++p) table[c + 1][p + 1] = std::to_string(counts_[c * classes + p]);
+  }
+  std::vector<std::size_t> width(classes + 1);
+  for (const auto& row : table)
+    for (std::size_t i = 0; i <= classes; ++i) width[i] = std::max(width[i], row[i].size());
+  std::string text;
+  for (const auto& row : table) {
+    for (std::size_t i = 0; i <= classes; ++i)
+      text += (i == 0 ? "" : "  ") + std::string(width[i] - row[i].size(), ' ') + row[i];
+    text += '\n';
+  }
+  return text;
+}
+
+std::ostream& operator<<(std::ostream& out, const ConfusionMatrix& matrix) { return out << matrix.str(); }
 
 ConfusionMatrix::Class ConfusionMatrix::of(std::int64_t c) const {
   if (c < 0 || c >= classes_)

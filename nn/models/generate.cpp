@@ -158,6 +158,7 @@ struct Texts {
     const std::int64_t token = sample_token(logits, sequences[row], o, draws[row].at(results[row].size()));
     sequences[row].push_back(token);
     results[row].push_back(token);
+    if (o.on_token()) o.on_token()(static_cast<std::int64_t>(row), token);
     return static_cast<std::int64_t>(results[row].size()) < o.max_new_tokens() &&
            std::count(o.stop_tokens().begin(), o.stop_tokens().end(), token) == 0;
   }
@@ -219,10 +220,13 @@ void continue_with_assistant(Texts& texts, std::size_t row) {
       proposed.push_back(sample_token(assistant.read(proposed)[-1], proposed, o, uniform));
     }
     const Tensor logits = model.read(proposed);
+    Proposals counts{proposals, 0};
     for (std::int64_t i = 0, at = known; i <= proposals && goes_on; ++i, ++at) {
       goes_on = texts.append(row, logits[i - proposals - 1]);
-      if (i < proposals && sequence.back() != proposed[at]) break;
+      if (i == proposals || sequence.back() != proposed[at]) break;
+      ++counts.accepted;
     }
+    if (o.proposals()) o.proposals()->made += counts.made, o.proposals()->accepted += counts.accepted;
     model.forget(static_cast<std::int64_t>(sequence.size()) - 1);
     assistant.forget(static_cast<std::int64_t>(sequence.size()) - 1);
   }

@@ -72,6 +72,29 @@ std::string Vocabulary::decode(const std::vector<std::int64_t>& ids) const {
   return text;
 }
 
+namespace {
+
+// How many of the last bytes begin a character that is not complete.
+std::size_t incomplete(const std::string& text) {
+  for (std::size_t n = 1; n <= std::min<std::size_t>(3, text.size()); ++n) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - n]);
+    if ((byte & 0xC0) == 0x80) continue;  // within a character
+    const std::size_t size = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC0 ? 2 : 1;
+    return size > n ? n : 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::string Stream::add(std::int64_t id) {
+  std::string text = waiting_ + vocabulary_->token(id);
+  const std::size_t whole = text.size() - incomplete(text);
+  waiting_ = text.substr(whole);
+  text.resize(whole);
+  return text;
+}
+
 // ---- CharVocabulary -----------------------------------------------------------------------------------------------
 
 struct CharVocabulary::Ids : std::unordered_map<std::string, std::int64_t> {};

@@ -58,6 +58,12 @@ refuses_other_containers() {
     head -20 "$stage/refused"
     exit 1
   fi
+  # Likewise a program with the other standard library.
+  if "$CXX" -std=c++17 -fsyntax-only -DFIT_LIBCXX "-I$1/include" "$here/main.cpp" 2>"$stage/refused" ||
+    ! grep -q "error.*this fit was compiled with libc++" "$stage/refused"; then
+    head -20 "$stage/refused"
+    exit 1
+  fi
 }
 
 # libfit.so in the build tree $2, of the objects that are in the archives of $1: they are those of a shared library, too.

@@ -424,6 +424,11 @@ TEST_CASE("ablate_heads and patches measure what the edits do one by one", "[len
   const LensRun run = lens.run(ids), other = lens.run(other_ids);
   CHECK(mean[{0, 1}].item() ==
         Approx(lens.with("h.0.attn.z", head(1), nn::mean_of(run)).run(measure, {}).output.item() - plain).margin(1e-6));
+  const Tensor each = ablate_heads(lens, measure, nn::Ablation::position_mean);
+  const auto own = [&](const Tensor&) { return fit::mean(run["h.0.attn.z"], 0, keepdims); };
+  CHECK(each[{0, 1}].item() ==
+        Approx(lens.with("h.0.attn.z", head(1), own).run(measure, {}).output.item() - plain).margin(1e-6));
+  CHECK(std::abs(each[{0, 1}].item() - mean[{0, 1}].item()) > 1e-6);
   const Tensor sweep = patch_sweep(lens, other, measure), heads = patch_heads(lens, other, measure);
   CHECK(sweep.shape() == Shape{2, 7});
   CHECK(sweep[{1, 3}].item() ==

@@ -13,6 +13,11 @@
     "this fit was compiled without _GLIBCXX_DEBUG, which changes the layout of std::vector: compile fit with it, too, \
 or use _GLIBCXX_ASSERTIONS instead"
 #endif
+#if defined(_LIBCPP_VERSION) && !defined(FIT_LIBCXX)
+#error "this fit was compiled with libstdc++: compile it with -stdlib=libc++, too, or the program without"
+#elif !defined(_LIBCPP_VERSION) && defined(FIT_LIBCXX)
+#error "this fit was compiled with libc++: compile the program with -stdlib=libc++, too, or fit without"
+#endif
 
 namespace fit {
 

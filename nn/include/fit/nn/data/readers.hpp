@@ -18,6 +18,8 @@ std::vector<std::string> read_lines(const std::string& path);
 struct CsvOptions {
   FIT_OPTION(bool, header) = true;    ///< The first row names the columns.
   FIT_OPTION(char, delimiter) = ',';  ///< The character between two fields.
+  /// Fields that stand for no value, such as {"", "NA"}: numbers() makes NaN of them.
+  FIT_OPTION(std::vector<std::string>, missing);
 };
 
 /// A table of text.
@@ -26,11 +28,12 @@ struct Csv {
   std::vector<std::vector<std::string>> rows;  ///< all of the same length
   std::vector<std::int64_t> lines;             ///< the line in the file at which each row begins, from 1
   std::string path;
+  std::vector<std::string> missing;  ///< CsvOptions::missing()
 
   /// The index of a column. If there is none, throws Error with the names of all columns.
   std::int64_t column(const std::string& name) const;
   /// The given columns, or all, as [rows, columns]. Throws FileError, with line and column, for a field that is not a
-  /// number, or not an integer for an integer type.
+  /// number, or not an integer for an integer type, which has no NaN for a missing value.
   Tensor numbers(const std::vector<std::string>& names = {}, DType dtype = float32) const;
 };
 

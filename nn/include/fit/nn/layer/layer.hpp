@@ -82,6 +82,9 @@ class Layer : public detail::Member {
   /// All parameters of this layer and its sublayers, as handles. A shared one is listed once, under its first name.
   std::vector<Tensor> parameters() const;
   StateDict named_parameters() const;
+  /// Those of these sublayers, under their names in this layer: a group of an optimiser, such as
+  /// model.named_parameters({"encoder", "head"}). Throws Error for a name that is no parameter and no sublayer.
+  StateDict named_parameters(const std::vector<std::string>& of) const;
   /// The same for the buffers.
   StateDict named_buffers() const;
   /// The number of elements of all parameters.
@@ -94,8 +97,8 @@ class Layer : public detail::Member {
   void freeze();
   void unfreeze();
   /// Converts the floating parameters and buffers in place, also for an optimiser that shares them. Clears the
-  /// gradients. Throws Error unless dtype is floating.
-  void to(DType dtype);
+  /// gradients. Returns this layer. Throws Error unless dtype is floating.
+  Layer& to(DType dtype);
 
   // ---- children
   /// The direct sublayers, by name.
@@ -113,12 +116,20 @@ class Layer : public detail::Member {
   }
   /// The parameter, or the layer, with this dotted name. Throws Error if there is none.
   Parameter& parameter(const std::string& name);
+  const Parameter& parameter(const std::string& name) const;
   Layer& layer(const std::string& name);
+  const Layer& layer(const std::string& name) const;
   /// The same as its class: gpt.layer<nn::Linear>("h.0.mlp.fc"). Throws Error if the layer is of another class.
   template <class L>
   L& layer(const std::string& name) {
     Layer& found = layer(name);
     if (auto* const one = dynamic_cast<L*>(&found)) return *one;
+    fail_class(name, found);
+  }
+  template <class L>
+  const L& layer(const std::string& name) const {
+    const Layer& found = layer(name);
+    if (auto* const one = dynamic_cast<const L*>(&found)) return *one;
     fail_class(name, found);
   }
   /// Replaces the layer with this dotted name. A std::shared_ptr must hold it, as in Sequential and ModuleList. Throws
@@ -315,10 +326,10 @@ class UnaryLayer : public Layer {
   FIT_CALL_OF()                     \
   FIT_CALL_OF(const)
 /// For FIT_CALL only.
-#define FIT_CALL_OF(qualifier)                                                                          \
-  template <class... FitA, class = ::fit::nn::detail::NotAny<FitA...>>                                  \
-  auto operator()(FitA&&... fit_a) qualifier->::fit::nn::detail::CallResult<decltype(*this), FitA...> { \
-    return ::fit::nn::detail::call_layer(*this, static_cast<FitA&&>(fit_a)...);                         \
+#define FIT_CALL_OF(qualifier)                                                                                  \
+  template <class... FitA, class = ::fit::nn::detail::NotAny<FitA...>> /* inside a function: FIT_FIELDS_ONLY */ \
+  auto operator()(FitA&&... fit_a) qualifier->::fit::nn::detail::CallResult<decltype(*this), FitA...> {         \
+    return ::fit::nn::detail::call_layer(*this, static_cast<FitA&&>(fit_a)...);                                 \
   }
 
 }  // namespace fit::nn

@@ -92,6 +92,8 @@ class LensEdit {
 LensEdit zero();
 /// The mean of the value of the same name in a run, over its batch and positions; see from() for several calls.
 LensEdit mean_of(const LensRun& run);
+/// The mean over the batch alone: each position has its own.
+LensEdit position_mean_of(const LensRun& run);
 /// The value of the same name in a run. Its shape must be the same. This is activation patching. If the run has several
 /// calls of a layer, each call gets the value of its number. Throws Error for more calls than the run has.
 LensEdit from(const LensRun& run);
@@ -159,7 +161,8 @@ class Lens {
 /// The value with which ablate_heads() replaces the output of a head.
 enum class Ablation {
   zero,
-  mean,  ///< the head's mean over the batch and the positions
+  mean,           ///< the head's mean over the batch and the positions
+  position_mean,  ///< the head's mean over the batch, for each position
 };
 
 /// [layers, heads] float32: how much the measure changes without the head.

@@ -76,10 +76,9 @@ struct FocalOptions {
   FIT_OPTION(Reduction, reduction) = Reduction::mean;  ///< The reduction over elements.
 };
 
-/// Lin et al. 2017: alpha_t (1 - p_t)^gamma times the cross entropy, with p = sigmoid(logits), p_t = p target + (1 - p)
-/// (1
-/// - target) and alpha_t = alpha target + (1 - alpha) (1 - target), also for targets between 0 and 1. Good predictions
-/// count less. (torchvision: sigmoid_focal_loss.) Throws Error for a gamma that is negative or not finite.
+/// Lin et al. 2017: alpha_t (1 - p_t)^gamma times the cross entropy. With p = sigmoid(logits) and targets t in 0 … 1:
+/// p_t = p t + (1 - p) (1 - t), alpha_t = alpha t + (1 - alpha) (1 - t). Good predictions count less. (torchvision:
+/// sigmoid_focal_loss.) Throws Error for a gamma that is negative or not finite.
 Tensor focal_loss(const Tensor& logits, const Tensor& target, const FocalOptions& options = {});
 
 // ---- distances. The shapes must be equal: [N] and [N, 1] would broadcast to [N, N], and the loss would be wrong. ----

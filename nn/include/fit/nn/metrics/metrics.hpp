@@ -1,5 +1,7 @@
 #pragma once
 #include <cstdint>
+#include <iosfwd>
+#include <string>
 #include <vector>
 
 #include "fit/tensor/tensor.hpp"
@@ -39,6 +41,8 @@ class ConfusionMatrix {
   /// The counts, int64 [C, C]: a row for each true class, a column for each predicted class.
   Tensor counts() const;
   std::int64_t total() const;
+  /// The counts as a table with the classes 0 … C - 1, or their names: a line for each true class.
+  std::string str(const std::vector<std::string>& names = {}) const;
 
   // ---- NaN if nothing was added. As in scikit-learn, precision is 0 for a class that was never predicted, recall is 0
   //      for a class without targets, and F1 is 0 if both are 0.
@@ -63,5 +67,8 @@ class ConfusionMatrix {
   std::int64_t classes_;
   std::vector<std::int64_t> counts_;  // [C, C]
 };
+
+/// Writes str().
+std::ostream& operator<<(std::ostream& out, const ConfusionMatrix& matrix);
 
 }  // namespace fit::metrics

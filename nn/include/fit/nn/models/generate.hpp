@@ -41,6 +41,11 @@ std::int64_t sample_token(const Tensor& logits, const Tokens& sequence, const Sa
 /// for each new token, so each token costs a full forward pass.
 enum class PastContext { error, slide };
 
+/// How many tokens the assistant of speculative decoding proposed, and how many the model wrote as well.
+struct Proposals {
+  std::int64_t made = 0, accepted = 0;
+};
+
 /// The options of generate().
 struct GenerateOptions : SamplingOptions {
   FIT_OPTION(std::int64_t, max_new_tokens) = 20;               ///< The max number of tokens appended to a row.
@@ -54,6 +59,10 @@ struct GenerateOptions : SamplingOptions {
   /// BatchInvariant without an assistant; it comes faster if most proposals are right. Null: none.
   FIT_OPTION(const GPT*, assistant_model) = nullptr;
   FIT_OPTION(std::int64_t, num_assistant_tokens) = 4;  ///< The number of tokens that the assistant proposes at a time.
+  FIT_OPTION(Proposals*, proposals) = nullptr;         ///< Where the counts of the assistant's proposals are added.
+  /// Called for each new token of a row, in the order in which a row has them. It draws nothing, so the texts are the
+  /// same. text::Stream makes whole characters of tokens.
+  FIT_OPTION(std::function<void(std::int64_t row, std::int64_t token)>, on_token);
   FIT_INHERITED_OPTIONS(SamplingOptions, repetition_penalty, temperature, top_k, top_p)
 };
 

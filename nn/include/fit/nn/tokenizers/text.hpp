@@ -28,6 +28,24 @@ class Vocabulary {
   virtual std::string decode(const std::vector<std::int64_t>& ids) const;
 };
 
+/// The text of tokens as they come, in whole characters (UTF-8), for GenerateOptions::on_token():
+///
+///     text::Stream stream(vocabulary);
+///     options.on_token([&](std::int64_t, std::int64_t token) { std::cout << stream.add(token) << std::flush; });
+class Stream {
+ public:
+  /// The vocabulary must outlive the stream.
+  explicit Stream(const Vocabulary& vocabulary) : vocabulary_(&vocabulary) {}
+  /// The characters that this token completes. Bytes that begin one wait for the next token.
+  std::string add(std::int64_t id);
+  /// The bytes that wait. At the end of a text they are a character that was not completed.
+  const std::string& waiting() const { return waiting_; }
+
+ private:
+  const Vocabulary* vocabulary_;
+  std::string waiting_;
+};
+
 /// One token for each character (UTF-8 code point) of a text, in the order of code points.
 class CharVocabulary final : public Vocabulary {
  public:
