@@ -157,6 +157,28 @@ R gelu_tanh_second(R x) {
   return second_near_zero(of_slope, a, std::abs(b), t, std::tanh(h * d * (1 + f.k * squares)), difference);
 }
 
+/// mish is x w, w = tanh(softplus(x)): w' = s (1 - w^2), s = sigmoid(x).
+template <class R>
+struct MishParts {
+  explicit MishParts(R x) : s(logistic(x)), left(logistic(-x)) {
+    const R e = std::exp(-std::abs(x)), n = x > 0 ? 1 + 2 * e : e * (e + 2), d = n + 2 * (x > 0 ? e * e : R(1));
+    w = n / d;
+    rest = (x > 0 ? 2 * e * e : R(2)) / d;  // 1 - w
+  }
+  R s, left, w, rest;
+};
+template <class R>
+R mish_first(R x) {
+  const MishParts<R> m(x);
+  return m.w + x * m.s * m.rest * (1 + m.w);
+}
+template <class R>
+R mish_second(R x) {
+  if (std::abs(x) > 20000) return 0;
+  const MishParts<R> m(x);
+  return m.s * m.rest * (1 + m.w) * (2 + x * (m.left - 2 * m.w * m.s));
+}
+
 /// For f(x), f'(x) and f''(x) that take any type of number.
 template <class F, class First, class Second>
 Function function(std::string name, F f, First first, Second second) {
@@ -236,6 +258,9 @@ inline std::vector<Function> transcendental() {
       function(
           "gelu tanh", [](auto x) { return x * logistic(TanhForm<decltype(x)>().w(x)); },
           [](auto x) { return gelu_tanh_first(x); }, [](auto x) { return gelu_tanh_second(x); }),
+      function(
+          "mish", [](auto x) { return x * MishParts<decltype(x)>(x).w; }, [](auto x) { return mish_first(x); },
+          [](auto x) { return mish_second(x); }),
       function(
           "log10", [](auto x) { return std::log10(x); }, [](auto x) { return 1 / (x * std::log(decltype(x)(10))); },
           [](auto x) { return -1 / (x * std::log(decltype(x)(10))) / x; }),
