@@ -11,8 +11,8 @@
 #include <iostream>
 #include <limits>
 
-#include "fit/fit.hpp"
 #include "demonstrate/five_minutes.hpp"
+#include "fit/fit.hpp"
 #include "support/example.hpp"
 
 using namespace fit;

@@ -111,7 +111,7 @@ struct Log10 : FromInput {
     return select(tiny, math::log(x) * V(one_over_ln_10), xsimd::log10(x));
   }
   FIT_DF(x) { return V(one_over_ln_10) * dy / x; }
-  FIT_DDF(x) { return pow(x, -2) * -one_over_ln_10; }
+  FIT_DDF(x) { return -one_over_ln_10 / x / x; }
 };
 
 struct Expm1 : FromInput {
@@ -217,8 +217,8 @@ struct Asinh : FromInput {
     return dy * (select(far, xsimd::abs(c), V(1)) / xsimd::sqrt(V(1) + c * c));
   }
   FIT_DDF(x) {
-    const Tensor c = masked_fill(x, isinf(x), 0);
-    return -(c * pow(1 + c * c, -1.5));
+    const Tensor c = masked_fill(x, isinf(x), 0), root = rsqrt(1 + c * c);
+    return -(c * root * root * root);
   }
 };
 
@@ -231,7 +231,10 @@ struct Acosh : FromInput {
     return select(x > V(1e9), math::log(x) + V(0.69314718055994530942), near_one);
   }
   FIT_DF(x) { return dy / (xsimd::sqrt(x - V(1)) * xsimd::sqrt(x + V(1))); }
-  FIT_DDF(x) { return -(x * pow((x - 1) * (x + 1), -1.5)); }
+  FIT_DDF(x) {
+    const Tensor root = rsqrt(x - 1) * rsqrt(x + 1);
+    return -(x * root * root * root);
+  }
 };
 
 // f' = 1 / (1 - x^2), in factors that are exact near -1 and 1; NaN beyond, as f
@@ -241,7 +244,10 @@ struct Atanh : FromInput {
     const V nan(std::numeric_limits<float>::quiet_NaN());
     return select(xsimd::abs(x) > V(1), nan, dy / ((V(1) - x) * (V(1) + x)));
   }
-  FIT_DDF(x) { return x * 2 * pow((1 - x) * (1 + x), -2); }
+  FIT_DDF(x) {
+    const Tensor square = (1 - x) * (1 + x);
+    return x * 2 / square / square;
+  }
 };
 
 struct Tanh : FromInput {
@@ -323,9 +329,13 @@ struct Mish : FromInput {
     const TanhSoftplus<V> w(c);
     return dy * w.times_e(w.r * (w.n + c * (w.d * w.s.r) * (V(2) - w.d * w.r)));
   }
+  // With w = tanh(softplus(x)) and s = sigmoid(x): w' = s (1 - w^2), f'' = w' (2 + x (1 - s - 2 w s)). 1 - w = 2 / d is
+  // a multiple of e^-2x where x is large: its two factors e^-x stay apart, as their product may be too small.
   FIT_DDF(x) {
-    const Tensor c = clamp(x, -1000, 40), e = exp(c), n = e * (e + 2), w = n / (n + 2), s = sigmoid(c);
-    return s * (2 / (n + 2)) * (1 + w) * (2 + c * (sigmoid(-c) - w * s * 2));
+    const Tensor c = clamp(x, -1000, 1000), e = exp(-abs(c)), s = sigmoid(c), positive = gt(c, 0);
+    const Tensor n = where(positive, 1 + e * 2, e * (e + 2)), d = n + where(positive, e * e, 1) * 2, w = n / d;
+    const Tensor factor = s * (1 + w) * (2 + c * (sigmoid(-c) - w * s * 2)) * 2 / d;
+    return where(positive, factor * e * e, factor);
   }
 };
 

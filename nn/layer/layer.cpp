@@ -54,6 +54,8 @@ StateDict Layer::named_parameters(const std::vector<std::string>& of) const {
   return some;
 }
 
+std::vector<std::pair<std::string, std::string>> Layer::saved_options() const { return {}; }
+
 std::vector<Tensor> Layer::parameters() const {
   std::vector<Tensor> all;
   for (auto& [name, tensor] : named_parameters()) all.push_back(tensor);

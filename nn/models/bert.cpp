@@ -4,6 +4,7 @@
 #include "base/joined.hpp"
 #include "fit/ops/ops.hpp"
 #include "layer/sizes.hpp"
+#include "models/saved_options.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
@@ -62,6 +63,8 @@ Tensor BERT::forward(const Tensor& ids, const Tensor& mask, const Tensor& segmen
     return encoder.forward(x, context);
   });
 }
+
+OptionList BERT::saved_options() const { return option_list(options_); }
 
 std::string BERT::describe() const {
   const BERTOptions& o = options_;

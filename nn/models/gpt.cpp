@@ -11,6 +11,7 @@
 #include "fit/nn/loss/loss.hpp"
 #include "fit/ops/ops.hpp"
 #include "layer/sizes.hpp"
+#include "models/saved_options.hpp"
 #include "ops/common/autocast.hpp"
 #include "tensor/check.hpp"
 
@@ -385,6 +386,8 @@ KVCache GPT::make_cache(std::int64_t batch, std::int64_t max_length, std::option
 Tensor GPT::loss(const Tensor& ids, const Tensor& targets, std::int64_t ignore_index) const {
   return cross_entropy(forward(ids), targets, CrossEntropyOptions().ignore_index(ignore_index));
 }
+
+OptionList GPT::saved_options() const { return option_list(options_); }
 
 std::string GPT::describe() const {
   const GPTOptions& o = options_;

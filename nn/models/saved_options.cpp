@@ -1,5 +1,6 @@
 #include "models/saved_options.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdio>
@@ -42,16 +43,17 @@ std::string text(double v) {
 
 std::string text(const std::vector<std::int64_t>& list) {
   std::string all;
-  for (const std::int64_t v : list) all += (all.empty() ? "" : ",") + text(v);
-  return all;
+  for (const std::int64_t v : list) all += (all.empty() ? "" : ", ") + text(v);
+  return '{' + all + '}';
 }
 bool parse(const std::string& s, std::vector<std::int64_t>& list) {
-  for (std::size_t at = 0; at < s.size();) {
-    const std::size_t comma = std::min(s.find(',', at), s.size());
+  if (s.size() < 2 || s.front() != '{' || s.back() != '}') return false;
+  for (std::size_t at = 1; at + 1 < s.size();) {
+    const std::size_t end = std::min(s.find(", ", at), s.size() - 1);
     std::int64_t v = 0;
-    if (!parse(s.substr(at, comma - at), v)) return false;
+    if (!parse(s.substr(at, end - at), v)) return false;
     list.push_back(v);
-    at = comma + 1;
+    at = end + 2;
   }
   return true;
 }
@@ -156,14 +158,6 @@ OptionList list_of(Options o) {
   return all;
 }
 
-template <class Model>
-void add_options(Strings& all, const Layer& layer, const std::string& part) {
-  for (const auto& [path, model] : layer.named_layers<Model>()) {
-    const std::string at = joined_path(part, path), before = options_prefix + (at.empty() ? at : at + '.');
-    for (const auto& [name, value] : option_list(model->options())) all[before + name] = value;
-  }
-}
-
 }  // namespace
 
 OptionList option_list(const GPTOptions& o) { return list_of(o); }
@@ -171,8 +165,10 @@ OptionList option_list(const BERTOptions& o) { return list_of(o); }
 
 Strings saved_options(const Layer& layer, const std::string& part) {
   Strings all;
-  add_options<GPT>(all, layer, part);
-  add_options<BERT>(all, layer, part);
+  for (const auto& [path, sublayer] : layer.named_layers<Layer>()) {
+    const std::string at = joined_path(part, path), before = options_prefix + (at.empty() ? at : at + '.');
+    for (const auto& [name, value] : sublayer->saved_options()) all[before + name] = value;
+  }
   return all;
 }
 

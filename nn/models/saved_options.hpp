@@ -19,7 +19,7 @@ using OptionList = std::vector<std::pair<std::string, std::string>>;
 OptionList option_list(const GPTOptions& o);
 OptionList option_list(const BERTOptions& o);
 
-/// The options of each GPT and BERT in this layer, as "options.PATH.NAME" ("options.NAME" for the layer itself).
+/// Layer::saved_options() of this layer and those in it, as "options.PATH.NAME" ("options.NAME" for the layer itself).
 /// `part` is a path before all of them, such as "model".
 Strings saved_options(const Layer& layer, const std::string& part = {});
 

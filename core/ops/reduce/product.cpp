@@ -285,9 +285,8 @@ Tensor cumprod(const Tensor& given, int axis, const CumulativeOptions& options) 
   const bool flips = options.reverse() && given.rank() > 0;
   return with_precision(Precision::float32, {given}, [&](const Tensor& given) {
     const Tensor x = flips ? flip(given, axis) : given;
-    const Tensor y =
-        record("cumprod", {x}, running_products(x.dtype() == boolean ? x.to(int64) : x, axis), keep::inputs,
-               [axis](Backward& b) { b.give(0, cumprod_backward(b.x(0), b.dy(), axis)); });
+    const Tensor y = record("cumprod", {x}, running_products(x.dtype() == boolean ? x.to(int64) : x, axis),
+                            keep::inputs, [axis](Backward& b) { b.give(0, cumprod_backward(b.x(0), b.dy(), axis)); });
     return exclusive(flips ? flip(y, axis) : y, axis, options, 1);
   });
 }

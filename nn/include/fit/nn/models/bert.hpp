@@ -41,6 +41,7 @@ class BERT final : public Layer {
   const BERTOptions& options() const { return options_; }
   FIT_FIELDS_DECLARED
   std::string describe() const override;
+  std::vector<std::pair<std::string, std::string>> saved_options() const override;
 
   Embedding word, position;          // [vocab_size, d_model], [max_length, d_model]
   std::optional<Embedding> segment;  // [num_segments, d_model], or none

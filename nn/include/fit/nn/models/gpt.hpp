@@ -202,6 +202,7 @@ class GPT final : public Layer {
   const GPTOptions& options() const { return options_; }
   FIT_FIELDS_DECLARED
   std::string describe() const override;
+  std::vector<std::pair<std::string, std::string>> saved_options() const override;
 
   Embedding wte;                 // [vocab_size, d_model]
   std::optional<Embedding> wpe;  // [context_length, d_model] for learned positions, else none
