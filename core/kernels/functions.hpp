@@ -245,8 +245,8 @@ struct Atanh : FromInput {
     return select(xsimd::abs(x) > V(1), nan, dy / ((V(1) - x) * (V(1) + x)));
   }
   FIT_DDF(x) {
-    const Tensor square = (1 - x) * (1 + x);
-    return x * 2 / square / square;
+    const Tensor root = rsqrt((1 - x) * (1 + x));
+    return x * 2 * root * root * root * root;
   }
 };
 

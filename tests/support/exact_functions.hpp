@@ -278,8 +278,11 @@ inline std::vector<Function> transcendental() {
           [](auto x) { return 1 / (std::sqrt(x - 1) * std::sqrt(x + 1)); },
           [](auto x) { return -x / ((x - 1) * (x + 1)) / (std::sqrt(x - 1) * std::sqrt(x + 1)); }),
       function(
-          "atanh", [](auto x) { return std::atanh(x); }, [](auto x) { return 1 / ((1 - x) * (1 + x)); },
-          [](auto x) { return 2 * x / ((1 - x) * (1 + x)) / ((1 - x) * (1 + x)); }),
+          "atanh", [](auto x) { return std::atanh(x); },
+          [](auto x) { return std::abs(x) > 1 ? decltype(x)(NAN) : 1 / ((1 - x) * (1 + x)); },
+          [](auto x) {
+            return std::abs(x) > 1 ? decltype(x)(NAN) : 2 * x / ((1 - x) * (1 + x)) / ((1 - x) * (1 + x));
+          }),
       function(
           "softplus 2", [](auto x) { return log_of_one_plus_exp(2 * x) / 2; }, [](auto x) { return logistic(2 * x); },
           [](auto x) { return 2 * logistic_slope(2 * x); }),

@@ -87,7 +87,7 @@ TEST_CASE("weights go only into a model with the options that they were saved wi
             "num_heads is 4 in the file, 8 here"},
            {nn::GPTOptions(gpt.options()).rotary(nn::RotaryTableOptions()),
             "rotary.base is 5000 in the file, 10000 here"},
-           {nn::GPTOptions(gpt.options()).windows({4, 2}), "windows is 4,0 in the file, 4,2 here"},
+           {nn::GPTOptions(gpt.options()).windows({4, 2}), "windows is {4, 0} in the file, {4, 2} here"},
            {nn::GPTOptions(gpt.options()).norm_eps(1e-5), "norm_eps is"}}) {
     nn::GPT other(options);
     const nn::StateDict before = copied(other);
