@@ -89,7 +89,7 @@ static std::vector<OpRow> statistics() {
                      .equals([](const auto& in) { return log(cumsum(exp(in[0]), -1)); })
                      .bad("axis 1 is out of range for shape [2]", [] { logcumsumexp(zeros({2}), 1); })
                      .bad("x is int64", [] { logcumsumexp(zeros({2}, int64), 0); }));
-  for (const auto& [name, f] : {std::pair("cummax", cummax), std::pair("cummin", cummin)})
+  for (const auto& [name, f] : {std::pair("cummax", &cummax), std::pair("cummin", &cummin)})
     rows.push_back(OpRow(name, [f = f](const auto& in) { return f(in[0], 0).first; })
                        .from(domain::distinct)
                        .on({{5, 2}})
