@@ -32,15 +32,21 @@ Tensor bce(const Tensor& probability, const Tensor& target) {
 }
 
 // -(t ln p + (1 - t) ln(1 - p)) with p = sigmoid(x)
-Tensor logits_entropy(const Tensor& x, const Tensor& t) { return t * softplus(-x) + (1 - t) * softplus(x); }
+Tensor logits_entropy(const Tensor& x, const Tensor& t) {
+  const Tensor of_ones = t * softplus(-x), of_zeros = (1 - t) * softplus(x);
+  return of_ones + of_zeros;
+}
 
 // (1 - p_t)^gamma with p_t = p t + (1 - p) (1 - t). For t = 1 and 0, 1 - p_t is e^-softplus(x) and e^-softplus(-x),
 // which has a power where 1 - p_t has become 0.
 Tensor focus(const Tensor& x, const Tensor& t, double gamma) {
-  const Tensor sharp = exp(-gamma * where(t == 1, softplus(x), softplus(-x))), hard = t == 0 || t == 1;
+  // The order in which operations are recorded is that in which gradients are added: each has its own statement.
+  const Tensor of_one = softplus(x), of_zero = softplus(-x);
+  const Tensor sharp = exp(-gamma * where(t == 1, of_one, of_zero)), hard = t == 0 || t == 1;
   if (all(hard).item<bool>()) return sharp;
-  const Tensor between = where(hard, 0.5, t);
-  return where(hard, sharp, pow(between * sigmoid(-x) + (1 - between) * sigmoid(x), gamma));
+  const Tensor between = where(hard, 0.5, t), missed_one = between * sigmoid(-x),
+               missed_zero = (1 - between) * sigmoid(x);
+  return where(hard, sharp, pow(missed_one + missed_zero, gamma));
 }
 
 // losses * weight, or losses if there is no weight.
@@ -81,7 +87,8 @@ Tensor focal_loss(const Tensor& logits, const Tensor& target, const FocalOptions
     if (!(options.gamma() >= 0 && options.gamma() <= std::numeric_limits<float>::max()))
       check::fail(op, "gamma is ", options.gamma(), ": it must be finite and not negative");
     if (!(options.alpha() <= 1)) check::fail(op, "alpha is ", options.alpha(), ": it must be at most 1");
-    const Tensor t = target.to(logits.dtype()), losses = focus(logits, t, options.gamma()) * logits_entropy(logits, t);
+    const Tensor t = target.to(logits.dtype()), factor = focus(logits, t, options.gamma());
+    const Tensor losses = factor * logits_entropy(logits, t);
     return reduced(options.alpha() < 0 ? losses : (options.alpha() * t + (1 - options.alpha()) * (1 - t)) * losses,
                    options.reduction());
   });
