@@ -12,7 +12,8 @@ namespace {
 
 // Without what the kind of scaling does not read.
 RotaryTableOptions canonical(const RotaryTableOptions& r) {
-  auto o = RotaryTableOptions().base(r.base()).features(r.features());
+  RotaryTableOptions o;
+  o.base(r.base()).features(r.features());
   if (r.scaling() == RotaryScaling::none) return o;
   o.scaling(r.scaling()).factor(r.factor());
   if (r.scaling() == RotaryScaling::linear || r.scaling() == RotaryScaling::ntk) return o;
