@@ -12,7 +12,7 @@ using E = Expression::Kind;
 using S = Statement::Kind;
 
 constexpr std::size_t longest_text = 16 << 20;
-constexpr std::int64_t most_steps = 5'000'000, longest_range = 100'000;
+constexpr std::int64_t most_steps = 1'000'000, longest_range = 100'000;
 constexpr int deepest_call = 50;
 
 enum class Flow { on, breaks, continues };
