@@ -6,23 +6,13 @@
 
 #include "fit/base/error.hpp"
 #include "fit/ops/ops.hpp"
+#include "plot/page_data.hpp"
 #include "support/catch.hpp"
 
 namespace fit::test::comparison_page_test {
 using Catch::Matchers::Contains;
 using nlohmann::json;
 using plot::ComparedRun;
-
-namespace {
-
-json data_of(const std::string& html) {
-  const std::string begin = "<script type=\"application/json\" id=\"data\">";
-  const std::size_t from = html.find(begin);
-  REQUIRE(from != std::string::npos);
-  return json::parse(html.substr(from + begin.size(), html.find("</script>", from) - from - begin.size()));
-}
-
-}  // namespace
 
 TEST_CASE("a comparison has the finite numbers that both runs have") {
   const ComparedRun a{"a", {{{"step", 1}, {"loss", 2}}, {{"step", 2}, {"loss", NAN}, {"lr", 1}}}, {}};

@@ -6,6 +6,7 @@
 #include "fit/nn/lens/lens.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/tensor/random.hpp"
+#include "plot/page_data.hpp"
 #include "support/catch.hpp"
 
 namespace fit::test::five_minutes_page_test {
@@ -26,13 +27,6 @@ nn::GPT random_model(const nn::GPTOptions& o) {
   const NoGrad no_grad;
   for (auto& [name, p] : gpt.named_parameters()) Tensor(p).copy_(Tensor(p) + randn(p.shape()) * 0.3);
   return gpt;
-}
-
-json data_of(const std::string& html) {
-  const std::string begin = "<script type=\"application/json\" id=\"data\">";
-  const std::size_t from = html.find(begin);
-  REQUIRE(from != std::string::npos);
-  return json::parse(html.substr(from + begin.size(), html.find("</script>", from) - from - begin.size()));
 }
 
 std::string page(const nn::GPT& gpt, const FiveMinutesOptions& o = {}) {

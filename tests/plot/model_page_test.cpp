@@ -12,6 +12,7 @@
 #include "fit/nn/tokenizers/tokenizers.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/tensor/random.hpp"
+#include "plot/page_data.hpp"
 #include "support/catch.hpp"
 
 namespace fit::test::model_page_test {
@@ -25,13 +26,6 @@ const text::CharVocabulary letters("abcdefgh");
 
 nn::GPTOptions small() {
   return nn::GPTOptions().vocab_size(8).context_length(12).num_layers(2).num_heads(2).d_model(8);
-}
-
-json data_of(const std::string& html) {
-  const std::string begin = "<script type=\"application/json\" id=\"data\">";
-  const std::size_t from = html.find(begin);
-  REQUIRE(from != std::string::npos);
-  return json::parse(html.substr(from + begin.size(), html.find("</script>", from) - from - begin.size()));
 }
 
 std::string page(const nn::GPT& gpt, const ModelPageOptions& o = {}) {
