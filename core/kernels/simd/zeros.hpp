@@ -1,9 +1,9 @@
 #pragma once
 #include "kernels/simd/math.hpp"
 
-// The derivatives of gelu and silu next to their zeros. There, the sums of their formulas cancel. So d p(d) takes their
-// place, with the distance d from the zero and minimax fits p for |d| <= 1/2 (relative errors 6e-9 and 2e-17). `zero`
-// is followed by `rest`.
+// The derivatives of gelu, mish and silu next to their zeros. There, the sums of their formulas cancel. So d p(d) takes
+// their place, with the distance d from the zero and minimax fits p for |d| <= 1/2 (relative errors 6e-9 and 2e-17).
+// `zero` is followed by `rest`.
 namespace fit::kernels::math {
 inline namespace FIT_ISA_NAMESPACE {
 
@@ -52,6 +52,42 @@ struct GeluTanhSlopeZero {
                         -1.5942302906404905e-05, 5.916565629829925e-06, 2.3989685611320203e-06, -9.816803347396517e-07,
                         -3.5463746279760514e-07, 1.2371647837720726e-07);
   }
+};
+
+struct MishSlopeZero {
+  static constexpr double zero = -1.1924312145154952, rest = -4.848482984803104555e-17;
+  template <class V>
+  static V slope(const V& d) {
+    if constexpr (is_float<V>)
+      return polynomial(d, 0.26694793f, 0.20473127f, 0.041907836f, -0.020272197f, -0.015821682f, -0.0033553871f,
+                        0.0010992017f, 0.000962701f, 0.00022103931f);
+    else
+      return polynomial(d, 0.2669479140495345, 0.20473126408010586, 0.04190782104360989, -0.020271822716684956,
+                        -0.015821126561735833, -0.0033606849269762658, 0.0010924055410600419, 0.0009898181007119305,
+                        0.0002541293611591876, -4.1961472872386376e-05, -5.5828880061688985e-05,
+                        -1.7299493291881913e-05, 9.424565465180614e-07, 2.9101117596043634e-06, 1.07300196109115e-06,
+                        2.2427613571114214e-08, -1.4485530129562034e-07, -5.3401438670897743e-08);
+  }
+};
+
+// The same for a factor of mish's second derivative, 2 + x (1 - s - 2 w s), with its two zeros. Fits for doubles alone
+// (relative errors 5e-19 and 2e-19), as it is computed by operations.
+struct MishCurveZeroBelow {
+  static constexpr double zero = -2.256376396360793, rest = -1.070317487501924794e-16;
+  static constexpr double slope[] = {
+      1.1586059722071018,     0.027534142664208203,   -0.011619167733506396,   -0.01028485291866973,
+      -0.004299375421786029,  -0.0011754124735004938, -0.00015972127507107015, 3.555336362770183e-05,
+      3.043773961520368e-05,  1.0044238687836895e-05, 1.6227717680702993e-06,  -1.7345416506158208e-07,
+      -2.068067939825792e-07, -7.05959647049449e-08,  -1.086743215362286e-08,  1.1400736050220894e-09};
+};
+struct MishCurveZeroAbove {
+  static constexpr double zero = 1.4905711794854284, rest = 7.12603671583426299e-17;
+  static constexpr double slope[] = {-2.234642673669092,      -0.27379746672732724,   0.20280080695409888,
+                                     -0.04818188294558258,    -0.009952769763216922,  0.010472488219078417,
+                                     -0.0022419615243403834,  -0.0007717587831287201, 0.0006002236042902529,
+                                     -9.039862742104323e-05,  -5.836685637655976e-05, 3.306179765279973e-05,
+                                     -2.5049001842704116e-06, -4.024241691369449e-06, 1.7067091667971703e-06,
+                                     2.624302280329563e-08,   -2.428920826840376e-07, 6.464499923997872e-08};
 };
 
 // f'(x): `plain`, except next to the zero.

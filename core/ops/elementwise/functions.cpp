@@ -5,6 +5,7 @@
 #include "kernels/functions.hpp"
 
 #include <cmath>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -20,6 +21,16 @@ static Tensor from_zero(const Tensor& x, double zero, double rest) {
   if (x.dtype() == float64) return (x - zero) - rest;
   const auto narrow = static_cast<double>(static_cast<float>(zero));
   return (x - narrow) - (zero - narrow);
+}
+// `plain`, except next to the zero, where it is d p(d) with the distance d from the zero. Elsewhere d is clamped, so
+// that no power is infinite.
+template <class Zero>
+static Tensor beside_zero(Zero, const Tensor& x, const Tensor& plain) {
+  const Tensor d = clamp(from_zero(x, Zero::zero, Zero::rest), -1, 1);
+  constexpr std::size_t last = std::size(Zero::slope) - 1;
+  Tensor p = d * Zero::slope[last] + Zero::slope[last - 1];
+  for (std::size_t i = last - 1; i-- > 0;) p = p * d + Zero::slope[i];
+  return where(abs(d) < 0.5, d * p, plain);
 }
 
 namespace kernels {
