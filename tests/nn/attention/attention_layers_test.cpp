@@ -244,8 +244,8 @@ TEST_CASE("MultiHeadAttention's options") {
     const auto heads = [](const Tensor& t) { return heads_last(t, 4); };
     const Tensor z = attend(heads(mha.w_q(in)), heads(mha.w_k(in)), heads(mha.w_v(in))).output;
     CHECK(max_difference(attention(in), mha.w_o(z)) < 1e-6);
-    CHECK_THROWS_WITH(attention(x), Contains("query has shape [2, 4, 8]: it must be (B, S, 3)"));
-    CHECK_THROWS_WITH(nn::torch_names(mha), Contains("qdim is 3, d_model is 8"));
+    CHECK_THROWS_WITH(attention(x), Catch::Contains("query has shape [2, 4, 8]: it must be (B, S, 3)"));
+    CHECK_THROWS_WITH(nn::torch_names(mha), Catch::Contains("qdim is 3, d_model is 8"));
   }
   SECTION("keys and values of other widths, fewer heads for them, no qkv bias") {
     o.kdim(5).vdim(3).num_kv_heads(2).qkv_bias(false);
