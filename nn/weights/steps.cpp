@@ -46,7 +46,8 @@ void turn(io::Stored& x) {
   if (!x.read) return;
   if (x.shape.rank() != 2 && x.shape.rank() != 3)
     check::fail(op, x.name, " has shape ", x.shape, ": what is transposed must have two axes, or three");
-  x.shape = x.shape.with(-1, x.shape[-2]).with(-2, x.shape[-1]);
+  const int last = x.shape.rank() - 1;
+  x.shape = x.shape.with(last, x.shape[last - 1]).with(last - 1, x.shape[last]);
   x.read = [read = std::move(x.read)] { return read().transpose(-2, -1); };
 }
 

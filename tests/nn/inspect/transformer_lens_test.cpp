@@ -27,6 +27,7 @@ nn::GPTOptions sizes() {
 nn::GPT gpt_of(const nn::GPTOptions& options) {
   manual_seed(1);
   nn::GPT gpt(options);
+  const NoGrad no_grad;
   for (const auto& [name, parameter] : gpt.named_parameters()) Tensor(parameter).add_(0.3 * randn(parameter.shape()));
   gpt.to(float64);
   gpt.eval();
