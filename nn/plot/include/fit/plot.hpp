@@ -54,6 +54,7 @@ struct Options {
   FIT_OPTION(std::optional<bool>, annotate);  ///< Writes values into cells; by default up to 12 rows and columns.
   FIT_OPTION(bool, colorbar) = true;          ///< Whether there is a colour bar.
   FIT_OPTION(std::string, bar_label);         ///< The name of the colour bar.
+  FIT_OPTION(double, cell_size) = 0;          ///< The width and height of a cell in pixels. 0: as the matrix needs.
   FIT_OPTION(std::int64_t, columns) = 0;      ///< In heads(): the maps in a row. 0: the grid is nearly square.
   FIT_OPTION(Theme, theme) = Theme::light;    ///< The background.
 };
