@@ -1,12 +1,7 @@
 /// # How a transformer learns to repeat
 ///
-/// Read this: *Mr Dursley was … Mr*: you know what comes next, because you have seen it before. A transformer learns
-/// this with two layers, and not with one: two heads must work together. Elhage et al. (2021) and Olsson et al. (2022)
-/// found such **induction heads** in language models of every size.
-///
-/// This lesson trains a model, finds the two heads, and proves what they do. The tool is `nn::Lens`. It reads every
-/// value inside a run, and changes it: *what happens without this head? what happens with this value from another
-/// text?*
+/// A text ends in the middle of something that it has said before. Two heads of a trained model find how it goes on.
+/// Point at a letter of the second half: the arc above leads to the answer, and the one below shows how it was found.
 #include <algorithm>
 #include <iostream>
 
@@ -14,8 +9,44 @@
 #include "support/example.hpp"
 
 using namespace fit;
+// not shown
 
-/// ## 1. The task
+std::vector<std::string> names(const Tensor& ids) {
+  std::vector<std::string> all;
+  for (const std::int64_t id : ids.data<std::int64_t>()) all.emplace_back(1, static_cast<char>('a' + id));
+  return all;
+}
+
+// How the two heads of the trained model read a text: [T, T] weights of each.
+struct Pair {
+  std::vector<std::string> letters;
+  Tensor induction, previous;
+  std::int64_t inducing, before;  // numbers of the heads
+};
+
+void opening(example::Example& e, const Pair& p) {
+  e.cell();
+  const auto name = [](const char* letter, std::int64_t head, const char* layer) {
+    return std::string("Head ") + letter + " (head " + std::to_string(head + 1) + " of layer " + layer + ")";
+  };
+  e.text(p.letters, {TextHead().name(name("B", p.inducing, "2")).weights(p.induction),
+                     TextHead().name(name("A", p.before, "1")).weights(p.previous).from_key(true)});
+  e.ask(Question("The last letter is the second *e*. Which letter comes next?")
+            .wrong("e", "An *e* never followed an *e*.")
+            .right("f", "*f* stood behind the first *e*. Head B looks exactly there.")
+            .wrong("Any of 26", "That holds for a letter that is new. This one was there before.")
+            .wrong("d", "*d* stood before *e*. The answer stands behind it."));
+  // not shown
+}
+
+/// Head B looks for the letter that stood *behind* the first copy of the present one. But how can it know that? Nothing
+/// in the letter *f* says that an *e* stood before it. Head A, one layer earlier, has written it there: each letter
+/// carries a note with the name of its left neighbour. Head B reads the notes. Neither can do it alone.
+///
+/// Elhage et al. (2021) and Olsson et al. (2022) found such **induction heads** in language models of every size. This
+/// page trains a model, watches the two heads appear, and proves what they do.
+///
+/// ## 1. A riddle without meaning
 ///
 /// Each sequence is a random segment of letters that repeats. The length of the segment differs from sequence to
 /// sequence, so the answer is not always at the same distance. In the first segment nothing can be predicted. After it,
@@ -34,9 +65,9 @@ Repeats repeats(std::int64_t B) {
   return {all[{range(), range(0, T)}], next[{range(), range(1, T + 1)}]};
 }
 
-/// ## 2. The model
+/// ## 2. Two layers, and nothing else
 ///
-/// Two layers of attention with two heads each, and nothing else: no feed-forward layers. Each layer adds to the
+/// Two layers of attention with two heads each: no feed-forward layers. Each layer adds to the
 /// **residual stream**, the vectors that pass through the model. `observed` offers it to a lens under a name. The
 /// layers of fit inside already offer their values.
 constexpr std::int64_t C = 64, heads = 2;
@@ -71,12 +102,6 @@ std::string value(std::int64_t layer, const char* suffix) {
   return "h." + std::to_string(layer) + ".attention.multihead_attn." + suffix;
 }
 
-std::vector<std::string> names(const Tensor& ids) {
-  std::vector<std::string> all;
-  for (const std::int64_t id : ids.data<std::int64_t>()) all.emplace_back(1, static_cast<char>('a' + id));
-  return all;
-}
-
 plot::Options look(const std::string& title) {
   const std::vector<std::string> numbers{"1", "2"};
   return plot::Options().title(title).xlabel("Head").ylabel("Layer").x(numbers).y(numbers).annotate(true);
@@ -97,6 +122,8 @@ struct Curves {
 std::int64_t best(const Tensor& row) { return argmax(row).item<int>(); }
 
 void lesson(example::Example& e) {
+  /// ## 3. The moment when it understands
+  ///
   /// Training takes half a minute. Every few steps, the program asks what each head does on new sequences:
   ///
   /// - the **previous-token score**: its mean weight on the letter before,
@@ -105,10 +132,13 @@ void lesson(example::Example& e) {
   e.cell();
   Model model;
   optim::AdamW optimizer(model.named_parameters(), optim::AdamWOptions().lr(2e-3).weight_decay(0.01));
+  // not shown
   const int steps = e.quick ? 300 : 800, every = 20;
+  // shown
   const Repeats test = repeats(32);
   const auto loss_of = [&](const Repeats& r) { return nn::cross_entropy(model(r.ids), r.next); };
   const nn::Lens lens(model);
+  // not shown
   Curves curves;
   AttentionRecording recording;
   recording.title = "Two layers learn to repeat";
@@ -123,13 +153,17 @@ void lesson(example::Example& e) {
     recording.append(recorder.recording());
     e.progress("step", step, steps, "loss", curves.loss.y.back());
   };
+  // shown
   for (int step = 0; step <= steps; ++step) {
+    // not shown
     if (step % every == 0) note(step);
+    // shown
     const Tensor now = loss_of(repeats(64));
     optimizer.zero_grad();
     now.backward();
     optimizer.step();
   }
+  // not shown
   recording.name_tokens("", names(test.ids[0]), names(test.ids[0]));
 
   /// At first the loss stays near $\ln 26 \approx 3.26$, which is guessing. After some fifty steps it falls steeply,
@@ -141,12 +175,13 @@ void lesson(example::Example& e) {
   const auto axes = [](const char* of) { return plot::LineOptions().xlabel("Step").ylabel(of); };
   e.picture("loss", plot::lines({curves.loss}, axes("Loss")));
   e.picture("forming", plot::lines({curves.previous, curves.induction}, axes("Best score")));
+  // not shown
   const NoGrad no_grad;
   const Tensor known = test.next >= 0;
   const Tensor right = logical_and(argmax(model(test.ids), -1) == test.next, known);
   e.at_least("share of right letters that can be known", sum(right).item() / sum(known).item(), 0.9);
 
-  /// ## 3. Find the heads
+  /// ## 4. Who did it?
   ///
   /// `lens.run` calls the model and keeps the values whose names match. `head_scores` makes one number of each head's
   /// weights.
@@ -161,8 +196,8 @@ void lesson(example::Example& e) {
   e.picture("scores", plot::side_by_side({plot::heatmap(scores.previous, look("Previous token").vmin(0).vmax(1)),
                                           plot::heatmap(scores.induction, look("Induction").vmin(0).vmax(1))}));
 
-  /// The induction head cannot stand in layer 1. It looks for letters *behind* a copy of the present one. So the keys
-  /// must know which letter stands before them, and only an earlier layer can tell them.
+  /// Here is all that the heads do on one text, over the whole training. Move the slider and see the pair appear. The
+  /// induction head looks for letters *behind* a copy of the present one.
   e.cell();
   e.claim("a head of layer 1 gives a third of its weight, or more, to the previous letter",
           scores.previous[{0, before}].item() > 1. / 3);
@@ -170,8 +205,14 @@ void lesson(example::Example& e) {
   e.claim("a head of layer 2 gives most of its weight to the answer", scores.induction[{1, inducing}].item() > 0.5);
   e.claim("no head of layer 1 gives a quarter to it", max(scores.induction[0]).item() < 0.25);
   e.page("heads", recording);
+  e.ask(Question("Could the induction head stand in layer 1?")
+            .right("No",
+                   "In layer 1 no key knows its left neighbour yet: the notes are written there, and read one layer "
+                   "later.")
+            .wrong("Yes, if it had more features", "No number of features tells a key what stands before it.")
+            .wrong("Yes, with a longer training", "A model of one layer never gets there: try it."));
 
-  /// ## 4. Remove each head
+  /// ## 5. Take each head away
   ///
   /// A pattern is a hint, not a proof. So we take each head away and measure the loss. `ablate_heads` sets the output
   /// of one head to zero, or to its mean, in one run for each head. Several heads of a layer may share the work:
@@ -181,6 +222,7 @@ void lesson(example::Example& e) {
   const double plain = measure().item();
   const Tensor zeroed = ablate_heads(lens, measure), averaged = ablate_heads(lens, measure, nn::Ablation::mean);
   std::cout << "loss " << plain << "; each head removed adds\n" << zeroed << '\n';
+  // not shown
   const double most = std::max(max(zeroed).item(), max(averaged).item());
   const auto rise = [&](const std::string& title) {
     return look(title).bar_label("Rise of the loss").vmin(0).vmax(most);
@@ -192,7 +234,7 @@ void lesson(example::Example& e) {
   e.claim("without either of them, the loss is at least twice as large",
           zeroed[{0, before}].item() > plain && zeroed[{1, inducing}].item() > plain);
 
-  /// ## 5. The two heads work together
+  /// ## 6. One cannot work without the other
   ///
   /// Now change one head and watch the *other*. We keep the previous-token head, but let it attend to its own letter:
   /// `lens.with` replaces its weights by the identity. Everything else runs as before.
@@ -205,7 +247,7 @@ void lesson(example::Example& e) {
   e.claim("the induction head is lost without the previous-token head",
           blind.induction[{1, inducing}].item() < 0.5 * scores.induction[{1, inducing}].item());
 
-  /// ## 6. Follow one letter through the model
+  /// ## 7. Follow one letter through the model
   ///
   /// Take a text that ends with the second *e*. The answer is *f*, because *f* stood behind the first *e*. In a second
   /// text, *x* stands there. The model answers *x*. Then we **patch**: one vector of the residual stream, at one layer
@@ -232,7 +274,7 @@ void lesson(example::Example& e) {
   e.claim("before both layers, the answer stands at position 5 alone", best(sweep[0]) == 5 && best(sweep[1]) == 5);
   e.claim("of all heads, the induction head carries it to the end", best(by_head.flatten()) == heads + inducing);
 
-  /// ## 7. Read the residual stream
+  /// ## 8. When does the model know?
   ///
   /// The **logit lens** asks what the model would answer if it stopped early: it applies the last norm and the output
   /// layer to the residual stream after each layer. Here is the probability of the right letter, on average over the
@@ -253,19 +295,19 @@ void lesson(example::Example& e) {
   std::cout << "mean probability: " << means << '\n';
   e.claim("the answer appears in layer 2", means[1].item() < 0.25 && means[2].item() > 0.75);
 
-  /// So the mechanism is: head A of layer 1 copies each letter to its right neighbour. Head B of layer 2 searches, with
-  /// the present letter as query, for a position that has this letter as its *left neighbour*, and copies the letter
-  /// there.
+  /// So this is the trick: head A copies each letter to its right neighbour. Head B searches, with the present letter
+  /// as query, for a position that has this letter as its *left neighbour*, and copies the letter there.
   ///
   /// To try: train one layer (`h.add` once) and watch the loss. Give all segments the same length, and look for a head
-  /// that needs no partner.
-  e.cell();
-  std::cout << "head " << before + 1 << " of layer 1, then head " << inducing + 1 << " of layer 2\n";
-
+  /// that needs no partner. `examples/run exercises induction` asks you for a program that finds such heads.
+  ///
   /// Back: [A museum of attention](../attention_variants/attention_variants.html). Home:
-  /// [all lessons](../course/course.html). `examples/run course` writes these pages.
+  /// [all lessons](../course/course.html).
   e.cell();
   // not shown
+  const nn::LensRun read = lens.run(text, {"*.weights"});
+  opening(e, {names(text[0]), read[value(1, "weights")][{0, inducing}], read[value(0, "weights")][{0, before}],
+              inducing, before});
 }
 
 int main(int argc, char** argv) {

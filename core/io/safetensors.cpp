@@ -46,18 +46,18 @@ const char* wrong_name(const std::string& name) {
 
 class HeaderReader {
  public:
-  HeaderReader(const io::InputFile& file, const nlohmann::json& header, std::int64_t data_bytes)
+  HeaderReader(const io::InputFile& file, const io::Json& header, std::int64_t data_bytes)
       : file_(file), header_(header), data_bytes_(static_cast<std::uint64_t>(data_bytes)) {}
 
   std::map<std::string, std::string> metadata() const {
     std::map<std::string, std::string> m;
-    const auto found = header_.find(metadata_key);
-    if (found == header_.end()) return m;
+    const io::Json* const found = header_.find(metadata_key);
+    if (!found) return m;
     if (!found->is_object()) file_.fail(metadata_key, " is ", found->type_name(), ": expected an object of strings");
     for (const auto& [key, value] : found->items()) {
       if (!value.is_string())
         file_.fail(metadata_key, " '", io::shown(key), "' is ", value.type_name(), ": expected a string");
-      m[key] = value.get<std::string>();
+      m[key] = value.text();
     }
     return m;
   }
@@ -83,19 +83,19 @@ class HeaderReader {
   }
 
  private:
-  Entry entry(const std::string& name, const nlohmann::json& value) const {
+  Entry entry(const std::string& name, const io::Json& value) const {
     const std::string who = "tensor '" + io::shown(name) + "': ";
     if (const char* wrong = wrong_name(name)) file_.fail(who, "the name ", wrong);
     if (!value.is_object() || value.size() != 3 || !value.contains("dtype") || !value.contains("shape") ||
         !value.contains("data_offsets"))
       file_.fail(who, "expected an object of exactly dtype, shape and data_offsets");
-    const nlohmann::json &dtype = value["dtype"], &shape = value["shape"], &offsets = value["data_offsets"];
+    const io::Json &dtype = value["dtype"], &shape = value["shape"], &offsets = value["data_offsets"];
 
     if (!dtype.is_string()) file_.fail(who, "dtype is ", dtype.type_name(), ": expected a string");
     const io::ElementType* const type =
-        io::find_type(&io::ElementType::safetensors, dtype.get_ref<const std::string&>());
+        io::find_type(&io::ElementType::safetensors, dtype.text());
     if (!type)
-      file_.fail(who, "dtype '", io::shown(dtype.get<std::string>()),
+      file_.fail(who, "dtype '", io::shown(dtype.text()),
                  "' is not supported: convert it to F32, F64, I64, I32, I8, U8, BOOL, F16 or BF16");
 
     if (!shape.is_array()) file_.fail(who, "shape is ", shape.type_name(), ": expected a list");
@@ -125,14 +125,14 @@ class HeaderReader {
     return {name, type, Shape(sizes), begin, end};
   }
 
-  std::uint64_t whole(const nlohmann::json& number, const std::string& who, const char* field) const {
-    if (!number.is_number_unsigned())
+  std::uint64_t whole(const io::Json& number, const std::string& who, const char* field) const {
+    if (!number.is_natural())
       file_.fail(who, field, " holds ", io::shown(number.dump()), ": expected whole numbers that are not negative");
-    return number.get<std::uint64_t>();
+    return number.natural();
   }
 
   const io::InputFile& file_;
-  const nlohmann::json& header_;
+  const io::Json& header_;
   std::uint64_t data_bytes_;
 };
 
@@ -200,7 +200,7 @@ std::map<std::string, std::vector<std::string>> read_index(io::InputFile& file) 
     file.fail("expected an index: an object with a weight_map, from names to files");
   std::map<std::string, std::vector<std::string>> files;
   for (const auto& [name, value] : json["weight_map"].items()) {
-    const std::string part = value.is_string() ? value.get<std::string>() : std::string();
+    const std::string part = value.is_string() ? value.text() : std::string();
     if (part.empty() || part.find_first_of(std::string("/\\\0", 3)) != std::string::npos || part == ".." || part == ".")
       file.fail("tensor '", io::shown(name), "' is said to be in ", io::shown(value.dump()),
                 ": expected the name of a file of the same folder");
@@ -275,8 +275,8 @@ namespace {
 
 std::string quoted(const std::string& s) {
   try {
-    return nlohmann::json(s).dump();
-  } catch (const nlohmann::json::type_error&) {
+    return io::Json(s).dump();
+  } catch (const Error&) {
     check::fail("save_safetensors", "a name or a string is not valid UTF-8");
   }
 }

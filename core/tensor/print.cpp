@@ -4,6 +4,7 @@
 #include <cmath>
 #include <ostream>
 
+#include "fit/tensor/tensor.hpp"
 #include "tensor/dispatch.hpp"
 
 namespace fit {

@@ -67,11 +67,11 @@ guides = {}  # name of the Markdown file: its page
 for path in site.glob("md_*.html"):
     guides[re.sub(r"^md_(docs_)?", "", path.stem).lower().replace("__", "_").replace("_md", "")] = path
 
-# "To learn fit, in this order:" and "To look things up:" of README are the parts of the menu.
+# "To learn fit, in this order:", "To look things up:" and "To change fit:" of README are the parts of the menu.
 order, seen = [["Start", [["index.html", "Overview"]]]], set()
 text = readme.read_text().split("## Read the documents")[1].split("\nMIT licence")[0]
 for part in re.split(r"\n(?=To )", text):
-    heading = {"To learn": "Learn", "To look": "Look up"}.get(" ".join(part.split()[:2]))
+    heading = {"To learn": "Learn", "To look": "Look up", "To change": "Change fit"}.get(" ".join(part.split()[:2]))
     if not heading:
         continue
     pages = []

@@ -242,7 +242,7 @@ std::vector<plot::StripCode> quoted() {
 
 }  // namespace
 
-void five_minutes(Example& e) {
+Reading five_minutes(Example& e) {
   const std::vector<std::string> vocabulary = all_words();
   Ids ids;
   for (const std::string& word : vocabulary) ids.emplace(word, ids.size());
@@ -294,6 +294,17 @@ void five_minutes(Example& e) {
                      .heads(names_of_heads(judged))
                      .code(quoted())
                      .next({{"attention at work", "demonstrate.html"}}));
+
+  Reading reading{words(samples[1]), {}};
+  const NoGrad no_grad;
+  const nn::LensRun run = nn::Lens(gpt).run(ids_of(reading.words, ids).unsqueeze(0), {"h.0.attn.weights"});
+  const std::vector<std::string> names = names_of_heads(judged);
+  for (std::size_t h = 0; h < names.size(); ++h)
+    if (!names[h].empty())
+      reading.heads.push_back(TextHead()
+                                  .name("Head " + std::to_string(h + 1) + ", which " + names[h])
+                                  .weights(run["h.0.attn.weights"][{0, static_cast<std::int64_t>(h)}]));
+  return reading;
 }
 
 }  // namespace example

@@ -118,6 +118,10 @@ void Example::progress(const std::string& unit, int done, int of, const std::str
 
 void Example::picture(const std::string& name, const fit::plot::Figure& figure, int line) {
   if (lesson_) lesson_->figure(figure, "", line);
+  save(name, figure);
+}
+
+void Example::save(const std::string& name, const fit::plot::Figure& figure) {
   if (fit::dist::world().rank() > 0) return;
   pictures_.push_back(path(name + ".svg"));
   figure.save(pictures_.back());

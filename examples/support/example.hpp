@@ -15,6 +15,7 @@
 #include "fit/model_page.hpp"
 #include "fit/nn/layer/layer.hpp"
 #include "fit/nn/layers/quantize.hpp"
+#include "fit/nn/lens/lens.hpp"
 #include "fit/plot.hpp"
 #include "fit/training_page.hpp"
 
@@ -54,8 +55,11 @@ class Example {
   void section(const std::string& title);
   /// A new cell of the lesson begins in this line (fit/lesson.hpp).
   void cell(int line = __builtin_LINE());
-  /// Add a question, cases behind a slider and a product to the lesson, as in fit/lesson.hpp.
-  void ask(const std::string& question, const std::string& answer) { lesson_->ask(question, answer); }
+  /// Add a question, a text, cases behind a slider and a product to the lesson, as in fit/lesson.hpp.
+  void ask(const fit::Question& question) { lesson_->ask(question); }
+  void text(const std::vector<std::string>& tokens, const std::vector<fit::TextHead>& heads) {
+    lesson_->text(tokens, heads);
+  }
   void vary(const std::string& name, std::initializer_list<double> values, const std::function<void(double)>& f) {
     lesson_->vary(name, values, f);
   }
@@ -85,7 +89,9 @@ class Example {
   }
   /// Prints how far a training is, and the time since the program's start: "step  200 of 2000  loss 2.345  12.3 s".
   void progress(const std::string& unit, int done, int of, const std::string& what, double value) const;
-  /// Saves a picture as DIR/EXAMPLE/NAME.svg. A lesson shows it as well, and the page of a recording.
+  /// Saves a picture as DIR/EXAMPLE/NAME.svg.
+  void save(const std::string& name, const fit::plot::Figure& figure);
+  /// Saves a picture. A lesson shows it as well, and the page of a recording.
   void picture(const std::string& name, const fit::plot::Figure& figure, int line = __builtin_LINE());
   /// Saves the page of a recording as DIR/EXAMPLE/NAME.html.
   void page(const std::string& name, const fit::AttentionRecording& recording);
@@ -137,6 +143,17 @@ int lesson(int argc, char** argv, const std::string& about, const std::function<
 /// The path, if there is such a file. Throws FileError, which says what package has it, and what installs that beside
 /// examples/run.
 std::string data_file(const std::string& path, const std::string& package, const std::string& command);
+
+/// What f() returns if the attention of `layer` in it is computed operation by operation, in the order of the formula,
+/// as under a lens that edits. `weights` is the name of its weights.
+template <class Layer>
+fit::Tensor step_by_step(const Layer& layer, const std::string& weights, const std::function<fit::Tensor()>& f) {
+  return fit::nn::Lens(layer).with(weights, [](const fit::Tensor& w) { return w; }).run(f, {}).output;
+}
+template <class Layer>
+fit::Tensor step_by_step(const Layer& layer, const std::string& weights, const fit::Tensor& x) {
+  return step_by_step(layer, weights, [&] { return layer(x); });
+}
 
 /// The words of a text, by spaces.
 std::vector<std::string> words(const std::string& text);

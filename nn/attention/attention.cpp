@@ -89,7 +89,8 @@ const MultiHeadAttentionOptions& checked(const char* op, std::int64_t d_model, s
   if (kv_heads < 1 || num_heads % kv_heads != 0)
     check::fail(op, "num_kv_heads is ", kv_heads, ", num_heads is ", num_heads,
                 ": num_kv_heads must be positive and divide num_heads");
-  for (const auto& [name, features] : {std::pair("kdim", o.kdim()), std::pair("vdim", o.vdim())})
+  for (const auto& [name, features] :
+       {std::pair("qdim", o.qdim()), std::pair("kdim", o.kdim()), std::pair("vdim", o.vdim())})
     if (features && *features < 1) check::fail(op, name, " is ", *features, ": it must be positive");
   return o;
 }
@@ -118,7 +119,7 @@ MultiHeadAttention::MultiHeadAttention(const char* op, std::int64_t d_model, std
       d_model_(d_model),
       num_heads_(num_heads),
       options_(checked(op, d_model, num_heads, o)),
-      w_q(d_model, d_model, o.qkv_bias().value_or(o.bias())),
+      w_q(o.qdim().value_or(d_model), d_model, o.qkv_bias().value_or(o.bias())),
       w_k(o.kdim().value_or(d_model), o.num_kv_heads().value_or(num_heads) * d_k(), o.qkv_bias().value_or(o.bias())),
       w_v(o.vdim().value_or(d_model), o.num_kv_heads().value_or(num_heads) * d_k(), o.qkv_bias().value_or(o.bias())),
       w_o(d_model, d_model, o.bias()),

@@ -14,11 +14,9 @@ constexpr const char* chat_op = "ChatTemplate";
 using jinja::Value;
 
 Value json_of(const char* what, const std::string& text) {
-  try {
-    return Value::parse(text);
-  } catch (const nlohmann::json::exception&) {
-    jinja::fail(what, " is not JSON: '", io::shown(text), "'");
-  }
+  std::optional<Value> value = io::json_in(text);
+  if (!value) jinja::fail(what, " is not JSON: '", io::shown(text), "'");
+  return std::move(*value);
 }
 
 // The text, which must be UTF-8.
@@ -35,16 +33,15 @@ Value object_of(const char* what, const std::string& text) {
 
 // The content of a special token: a string, or an object with the key "content".
 std::string content_of(const io::Config::Value& token) {
-  if (token.is_string()) return token.get<std::string>();
-  if (token.is_object() && token.contains("content") && token["content"].is_string())
-    return token["content"].get<std::string>();
+  if (token.is_string()) return token.text();
+  if (token.is_object() && token.contains("content") && token["content"].is_string()) return token["content"].text();
   return {};
 }
 
 // The text of a template: a string, or the one with the name "default" in a list.
 std::string source_of(const io::Config& config) {
   const io::Config::Value& value = config.value("chat_template");
-  if (value.is_string()) return value.get<std::string>();
+  if (value.is_string()) return value.text();
   if (value.is_array())
     for (const io::Config& one : config.objects("chat_template"))
       if (one.text("name", "") == "default") return one.text("template");

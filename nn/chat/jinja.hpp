@@ -1,19 +1,19 @@
 #pragma once
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "io/json.hpp"
 #include "tensor/check.hpp"
 
 // The part of Jinja that chat templates use.
 namespace fit::jinja {
 
-/// A value of a template. The discarded value stands for undefined.
-using Value = nlohmann::ordered_json;
-inline Value undefined() { return Value(Value::value_t::discarded); }
+/// A value of a template.
+using Value = io::Json;
+inline Value undefined() { return Value::undefined(); }
 
 template <class... Parts>
 [[noreturn]] void fail(const Parts&... parts) {
@@ -101,6 +101,8 @@ struct Arguments {
 std::string run(const Block& program, const Value& variables);
 
 bool is_true(const Value& value);
+/// The keys of a dictionary, as a list.
+Value keys_of(const Value& object);
 /// As Python's str() prints it. Throws Error for lists and dictionaries.
 std::string text_of(const Value& value);
 /// As json.dumps() of Python prints it, without escapes of characters beyond ASCII. indent -1: in one line.

@@ -19,7 +19,7 @@ enum class Flow { on, breaks, continues };
 
 // The characters of a string.
 Value letters(const Value& text) {
-  const auto& all = text.get_ref<const std::string&>();
+  const auto& all = text.text();
   Value list = Value::array();
   for (std::size_t at = 0; at < all.size();) {
     const std::size_t begin = at;
@@ -27,6 +27,16 @@ Value letters(const Value& text) {
     list.push_back(all.substr(begin, at - begin));
   }
   return list;
+}
+
+// How many values there are in this one.
+std::size_t values_in(const Value& value) {
+  std::size_t all = 1;
+  if (value.is_array())
+    for (const Value& one : value) all += values_in(one);
+  if (value.is_object())
+    for (const Value::Member& member : value.items()) all += values_in(member.value);
+  return all;
 }
 
 class Runner {
@@ -49,15 +59,15 @@ class Runner {
     if ((steps_ += static_cast<std::int64_t>(steps)) > most_steps)
       fail("line ", line, ": the template runs for too long");
   }
-  // A value that was made: a long one counts as many steps, so that memory is bounded, too.
+  // A value that was made: a large one counts as many steps, so that memory and depth are bounded, too.
   Value made(int line, Value value) {
-    if (value.is_string()) step(line, value.get_ref<const std::string&>().size() / 64);
-    if (value.is_array()) step(line, value.size());
+    if (value.is_string()) step(line, value.text().size() / 64);
+    if (value.is_structured()) step(line, values_in(value));
     return value;
   }
   Value* find(const std::string& name) {
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope)
-      if (const auto found = scope->variables.find(name); found != scope->variables.end()) return &*found;
+      if (Value* const found = scope->variables.find(name)) return found;
     return nullptr;
   }
   const Statement* macro(const std::string& name) const {
@@ -130,12 +140,8 @@ class Runner {
 
   Flow loop(const Statement& s, std::string& text) {
     Value all = value(*s.expression);
-    if (all.is_object()) {
-      Value keys = Value::array();
-      for (const auto& [key, one] : all.items()) keys.push_back(key);
-      all = keys;
-    }
-    if (all.is_discarded()) all = Value::array();
+    if (all.is_object()) all = keys_of(all);
+    if (all.is_undefined()) all = Value::array();
     if (!all.is_array()) fail("line ", s.line, ": a ", all.type_name(), " can't be looped over");
     scopes_.emplace_back();
     Value kept = Value::array();
@@ -176,13 +182,13 @@ class Runner {
       case E::list: {
         Value list = Value::array();
         for (const ExpressionPtr& child : e.children) list.push_back(value(*child));
-        return list;
+        return made(e.line, std::move(list));
       }
       case E::dictionary: {
         Value dictionary = Value::object();
         for (std::size_t i = 0; i + 1 < e.children.size(); i += 2)
           dictionary[text_of(value(*e.children[i]))] = value(*e.children[i + 1]);
-        return dictionary;
+        return made(e.line, std::move(dictionary));
       }
       case E::attribute:
         return member(e.line, value(*e.children[0]), e.text);
@@ -209,8 +215,8 @@ class Runner {
 
   Value unary(const Expression& e, const Value& a) {
     if (e.text == "not") return !is_true(a);
-    if (a.is_number_integer()) return binary("-", 0, a);
-    if (a.is_number()) return -a.get<double>();
+    if (a.is_integer()) return binary("-", 0, a);
+    if (a.is_number()) return -a.number();
     fail("line ", e.line, ": - of a ", a.type_name());
   }
 
@@ -227,15 +233,12 @@ class Runner {
   }
 
   Value member(int line, const Value& object, const Value& key) {
-    if (object.is_discarded()) fail("line ", line, ": ", key.dump(), " of a value that is not defined");
-    if (object.is_object() && key.is_string()) {
-      const auto found = object.find(key.get<std::string>());
-      return found == object.end() ? undefined() : *found;
-    }
-    if (key.is_number_integer() && (object.is_array() || object.is_string())) {
+    if (object.is_undefined()) fail("line ", line, ": ", key.dump(), " of a value that is not defined");
+    if (object.is_object() && key.is_string()) return object[key.text()];
+    if (key.is_integer() && (object.is_array() || object.is_string())) {
       const Value parts = object.is_array() ? object : letters(object);
       const auto size = static_cast<std::int64_t>(parts.size());
-      std::int64_t i = key.get<std::int64_t>();
+      std::int64_t i = key.integer();
       if (i < 0) i += size;
       return i < 0 || i >= size ? undefined() : parts[static_cast<std::size_t>(i)];
     }
@@ -250,8 +253,8 @@ class Runner {
     const auto number = [&](std::size_t i, std::int64_t absent) {
       if (!e.children[i]) return absent;
       const Value v = value(*e.children[i]);
-      if (!v.is_number_integer()) fail("line ", e.line, ": a slice needs whole numbers");
-      return v.get<std::int64_t>();
+      if (!v.is_integer()) fail("line ", e.line, ": a slice needs whole numbers");
+      return v.integer();
     };
     const std::int64_t by = std::min(std::max(number(3, 1), -size - 1), size + 1);
     if (by == 0) fail("line ", e.line, ": a slice by 0");
@@ -270,7 +273,7 @@ class Runner {
       list.push_back(parts[static_cast<std::size_t>(i)]);
     if (object.is_array()) return list;
     std::string text;
-    for (const Value& letter : list) text += letter.get_ref<const std::string&>();
+    for (const Value& letter : list) text += letter.text();
     return text;
   }
 
@@ -286,7 +289,7 @@ class Runner {
     const Arguments a = arguments(e);
     if (called.kind == E::attribute) {
       const Value object = value(*called.children[0]);
-      if (object.is_discarded()) fail("line ", e.line, ": '", called.text, "' of a value that is not defined");
+      if (object.is_undefined()) fail("line ", e.line, ": '", called.text, "' of a value that is not defined");
       return method(object, called.text, a);
     }
     if (called.kind != E::name) fail("line ", e.line, ": this value can't be called");
@@ -305,8 +308,8 @@ class Runner {
   static Value range(int line, const Arguments& a) {
     std::int64_t numbers[3] = {0, 0, 1};
     for (std::size_t i = 0; i < a.all.size() && i < 3; ++i) {
-      if (!a.all[i].is_number_integer()) fail("line ", line, ": range() needs whole numbers");
-      numbers[i] = a.all[i].get<std::int64_t>();
+      if (!a.all[i].is_integer()) fail("line ", line, ": range() needs whole numbers");
+      numbers[i] = a.all[i].integer();
     }
     if (a.all.size() == 1) std::swap(numbers[0], numbers[1]);
     if (numbers[2] == 0) fail("line ", line, ": range() by 0");
@@ -333,7 +336,7 @@ class Runner {
     Scope scope;
     for (std::size_t i = 0; i < s.names.size(); ++i) {
       Value given = a.get(i, s.names[i].c_str());
-      if (given.is_discarded() && s.defaults[i]) given = value(*s.defaults[i]);
+      if (given.is_undefined() && s.defaults[i]) given = value(*s.defaults[i]);
       scope.variables[s.names[i]] = given;
     }
     scopes_.push_back(std::move(scope));

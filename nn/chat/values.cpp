@@ -46,7 +46,7 @@ std::string titled(std::string text) {
 
 const std::string& string_in(const char* what, const Value& value) {
   if (!value.is_string()) fail(what, " of a ", value.type_name(), ": expected a string");
-  return value.get_ref<const std::string&>();
+  return value.text();
 }
 
 std::string replaced(const std::string& text, const std::string& from, const std::string& to) {
@@ -69,7 +69,7 @@ std::size_t length_of(const std::string& text) {
 
 void append_json(std::string& text, const Value& value, int indent, int depth) {
   if (!value.is_structured() || value.empty()) {
-    text += value.is_discarded() ? "null" : value.is_number_float() ? text_of(value) : value.dump();
+    text += value.is_undefined() ? "null" : value.is_real() ? text_of(value) : value.dump();
     return;
   }
   const auto line = [&](int levels) {
@@ -77,13 +77,16 @@ void append_json(std::string& text, const Value& value, int indent, int depth) {
   };
   text += value.is_array() ? '[' : '{';
   bool first = true;
-  for (auto one = value.begin(); one != value.end(); ++one) {
+  const auto append = [&](const std::string& key, const Value& one) {
     if (!first) text += indent >= 0 ? "," : ", ";
     first = false;
     line(depth + 1);
-    if (value.is_object()) text += Value(one.key()).dump() + ": ";
-    append_json(text, *one, indent, depth + 1);
-  }
+    append_json(text += key, one, indent, depth + 1);
+  };
+  if (value.is_array())
+    for (const Value& one : value) append("", one);
+  else
+    for (const auto& [key, one] : value.items()) append(Value(key).dump() + ": ", one);
   line(depth);
   text += value.is_array() ? ']' : '}';
 }
@@ -106,11 +109,11 @@ std::string first_word(const std::string& text) {
 Value split(const std::string& text, const Arguments& a) {
   const Value separator = a.get(0, "sep");
   const Value most = a.get(1, "maxsplit", -1);
-  if (!most.is_number_integer()) fail("split: the number of splits must be whole");
-  std::int64_t left = most.get<std::int64_t>();
+  if (!most.is_integer()) fail("split: the number of splits must be whole");
+  std::int64_t left = most.integer();
   Value list = Value::array();
   std::size_t at = 0;
-  if (separator.is_discarded() || separator.is_null()) {
+  if (separator.is_undefined() || separator.is_null()) {
     if (left >= 0) fail("split: a number of splits needs a separator here");
     for (std::string rest = stripped(text, true, true); !rest.empty(); rest = stripped(rest, true, false)) {
       const std::string word = first_word(rest);
@@ -147,8 +150,8 @@ Value selected(const Value& list, const Arguments& a, bool wanted) {
   if (a.all.size() > 2) rest.all.assign(a.all.begin() + 2, a.all.end());
   Value kept = Value::array();
   for (const Value& one : list) {
-    const Value value = one.is_object() && one.contains(attribute) ? one[attribute] : undefined();
-    if ((test.is_discarded() ? is_true(value) : tested(text_of(test), value, rest)) == wanted) kept.push_back(one);
+    const Value value = one.is_object() ? one[attribute] : undefined();
+    if ((test.is_undefined() ? is_true(value) : tested(text_of(test), value, rest)) == wanted) kept.push_back(one);
   }
   return kept;
 }
@@ -157,10 +160,10 @@ Value mapped(const Value& list, const Arguments& a) {
   Value all = Value::array();
   const Value attribute = a.get(SIZE_MAX, "attribute");
   for (const Value& one : list) {
-    if (attribute.is_discarded())
+    if (attribute.is_undefined())
       all.push_back(filtered(text_of(a.get(0, "filter")), one, {}));
     else
-      all.push_back(one.is_object() && one.contains(text_of(attribute)) ? one[text_of(attribute)] : undefined());
+      all.push_back(one.is_object() ? one[text_of(attribute)] : undefined());
   }
   return all;
 }
@@ -184,11 +187,11 @@ Value filtered_list(const std::string& name, const Value& value, const Arguments
   if (name == "list") return value;
   if (name == "first" || name == "last") {
     if (value.empty()) return undefined();
-    return value.is_array() ? (name == "first" ? value.front() : value.back()) : undefined();
+    return name == "first" ? value[0] : value[value.size() - 1];
   }
   if (name == "reverse") {
     Value list = value;
-    std::reverse(list.begin(), list.end());
+    std::reverse(list.elements().begin(), list.elements().end());
     return list;
   }
   return undefined();
@@ -196,19 +199,25 @@ Value filtered_list(const std::string& name, const Value& value, const Arguments
 
 }  // namespace
 
+Value keys_of(const Value& object) {
+  Value keys = Value::array();
+  for (const auto& [key, value] : object.items()) keys.push_back(key);
+  return keys;
+}
+
 bool is_true(const Value& value) {
-  if (value.is_discarded() || value.is_null()) return false;
-  if (value.is_boolean()) return value.get<bool>();
-  if (value.is_number()) return value.get<double>() != 0;
-  if (value.is_string()) return !value.get_ref<const std::string&>().empty();
+  if (value.is_undefined() || value.is_null()) return false;
+  if (value.is_boolean()) return value.boolean();
+  if (value.is_number()) return value.number() != 0;
+  if (value.is_string()) return !value.text().empty();
   return !value.empty();
 }
 
 std::string text_of(const Value& value) {
-  if (value.is_discarded()) return {};
+  if (value.is_undefined()) return {};
   if (value.is_null()) return "None";
-  if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
-  if (value.is_string()) return value.get<std::string>();
+  if (value.is_boolean()) return value.boolean() ? "True" : "False";
+  if (value.is_string()) return value.text();
   if (value.is_number()) return value.dump();
   fail("a ", value.type_name(), " can't be printed here: the template should use tojson");
 }
@@ -221,27 +230,25 @@ std::string json_of(const Value& value, int indent) {
 
 Value filtered(const std::string& name, const Value& value, const Arguments& a) {
   if (name == "default" || name == "d") {
-    const bool empty = is_true(a.get(1, "boolean", false)) ? !is_true(value) : value.is_discarded();
+    const bool empty = is_true(a.get(1, "boolean", false)) ? !is_true(value) : value.is_undefined();
     return empty ? a.get(0, "default_value", "") : value;
   }
   if (name == "tojson") {
     const Value indent = a.get(0, "indent", nullptr);
-    return json_of(value, indent.is_number_integer()
-                              ? static_cast<int>(std::min<std::int64_t>(indent.get<std::int64_t>(), 16))
-                              : -1);
+    return json_of(value, indent.is_integer() ? static_cast<int>(std::min<std::int64_t>(indent.integer(), 16)) : -1);
   }
   if (name == "length" || name == "count") {
-    if (value.is_string()) return length_of(value.get_ref<const std::string&>());
+    if (value.is_string()) return length_of(value.text());
     if (!value.is_structured()) fail("length of a ", value.type_name());
     return value.size();
   }
   if (name == "string") return text_of(value);
   if (name == "safe") return value;
-  if (name == "int" && value.is_number_integer()) return value;
-  if (name == "int" && value.is_number_float() && std::abs(value.get<double>()) < 9e15)
-    return static_cast<std::int64_t>(value.get<double>());
+  if (name == "int" && value.is_integer()) return value;
+  if (name == "int" && value.is_real() && std::abs(value.number()) < 9e15)
+    return static_cast<std::int64_t>(value.number());
   if (value.is_string()) {
-    const auto& text = value.get_ref<const std::string&>();
+    const auto& text = value.text();
     if (name == "trim") return stripped(text, true, true, text_of(a.get(0, "chars", "")));
     if (name == "upper") return upper(text);
     if (name == "lower") return lower(text);
@@ -250,27 +257,26 @@ Value filtered(const std::string& name, const Value& value, const Arguments& a) 
     if (name == "replace") return replaced(text, text_of(a.get(0, "old")), text_of(a.get(1, "new")));
   } else if (value.is_structured()) {
     for (const char* known : {"items", "selectattr", "rejectattr", "map", "join", "list", "first", "last", "reverse"})
-      if (name == known) return filtered_list(name, value, a);
+      if (name == known) return filtered_list(name, value.is_array() || name == "items" ? value : keys_of(value), a);
   }
   fail("the filter '", name, "' of a ", value.type_name(), " is not known here");
 }
 
 bool tested(const std::string& name, const Value& value, const Arguments& a) {
-  if (name == "defined") return !value.is_discarded();
-  if (name == "undefined") return value.is_discarded();
+  if (name == "defined") return !value.is_undefined();
+  if (name == "undefined") return value.is_undefined();
   if (name == "none") return value.is_null();
   if (name == "string") return value.is_string();
   if (name == "mapping") return value.is_object();
   if (name == "iterable" || name == "sequence") return value.is_structured() || value.is_string();
   if (name == "number") return value.is_number() || value.is_boolean();
-  if (name == "integer") return value.is_number_integer();
+  if (name == "integer") return value.is_integer();
   if (name == "boolean") return value.is_boolean();
   if (name == "true") return value == true;
   if (name == "false") return value == false;
   if (name == "equalto" || name == "eq" || name == "sameas") return is_true(binary("==", value, a.get(0, "other")));
   if (name == "in") return contains(a.get(0, "seq"), value);
-  if ((name == "odd" || name == "even") && value.is_number_integer())
-    return (value.get<std::int64_t>() % 2 != 0) == (name == "odd");
+  if ((name == "odd" || name == "even") && value.is_integer()) return (value.integer() % 2 != 0) == (name == "odd");
   fail("the test '", name, "' is not known here");
 }
 
@@ -281,12 +287,15 @@ Value method(const Value& object, const std::string& name, const Arguments& a) {
       const std::string key = text_of(a.get(0, "key"));
       return object.contains(key) ? object[key] : a.get(1, "default", nullptr);
     }
-    Value list = Value::array();
-    for (const auto& [key, value] : object.items()) list.push_back(name == "keys" ? Value(key) : value);
-    if (name == "keys" || name == "values") return list;
+    if (name == "keys") return keys_of(object);
+    if (name == "values") {
+      Value list = Value::array();
+      for (const auto& [key, value] : object.items()) list.push_back(value);
+      return list;
+    }
   }
   if (object.is_string()) {
-    const auto& text = object.get_ref<const std::string&>();
+    const auto& text = object.text();
     const std::string which = name.find("strip") != std::string::npos ? text_of(a.get(0, "chars", "")) : "";
     if (name == "strip") return stripped(text, true, true, which);
     if (name == "lstrip") return stripped(text, true, false, which);
@@ -305,32 +314,31 @@ Value method(const Value& object, const std::string& name, const Arguments& a) {
 }
 
 bool contains(const Value& container, const Value& value) {
-  if (container.is_discarded() || container.is_null()) return false;
-  if (container.is_string())
-    return container.get_ref<const std::string&>().find(string_in("in", value)) != std::string::npos;
-  if (container.is_object()) return value.is_string() && container.contains(value.get_ref<const std::string&>());
+  if (container.is_undefined() || container.is_null()) return false;
+  if (container.is_string()) return container.text().find(string_in("in", value)) != std::string::npos;
+  if (container.is_object()) return value.is_string() && container.contains(value.text());
   return std::find(container.begin(), container.end(), value) != container.end();
 }
 
 Value binary(const std::string& sign, const Value& a, const Value& b) {
   if (sign == "==" || sign == "!=") {
-    const bool same = a.is_discarded() || b.is_discarded() ? a.is_discarded() && b.is_discarded() : a == b;
+    const bool same = a.is_undefined() || b.is_undefined() ? a.is_undefined() && b.is_undefined() : a == b;
     return same == (sign == "==");
   }
   if (sign == "in") return contains(b, a);
   if (sign == "~") return text_of(a) + text_of(b);
-  if (sign == "+" && a.is_string() && b.is_string()) return a.get<std::string>() + b.get<std::string>();
+  if (sign == "+" && a.is_string() && b.is_string()) return a.text() + b.text();
   if (sign == "+" && a.is_array() && b.is_array()) {
     Value list = a;
-    list.insert(list.end(), b.begin(), b.end());
+    list.elements().insert(list.elements().end(), b.begin(), b.end());
     return list;
   }
   const bool order = sign == "<" || sign == ">" || sign == "<=" || sign == ">=";
   if (!(a.is_number() && b.is_number()) && !(order && a.is_string() && b.is_string()))
     fail("'", sign, "' of a ", a.type_name(), " and a ", b.type_name());
-  if (order) return sign == "<" ? a < b : sign == ">" ? a > b : sign == "<=" ? a <= b : a >= b;
-  const double x = a.get<double>(), y = b.get<double>();
-  const bool whole = a.is_number_integer() && b.is_number_integer() && std::abs(x) < 1e15 && std::abs(y) < 1e15;
+  if (order) return sign == "<" ? a < b : sign == ">" ? b < a : sign == "<=" ? !(b < a) : !(a < b);
+  const double x = a.number(), y = b.number();
+  const bool whole = a.is_integer() && b.is_integer() && std::abs(x) < 1e15 && std::abs(y) < 1e15;
   const auto number = [&](double z) {
     return whole && std::abs(z) < 9e15 ? Value(static_cast<std::int64_t>(z)) : Value(z);
   };

@@ -3,10 +3,8 @@
 namespace fit::io {
 namespace {
 
-const nlohmann::json nothing;  // null
-
 // Whether a value asks for nothing: an option that is off.
-bool is_off(const nlohmann::json& value) {
+bool is_off(const Json& value) {
   return value.is_null() || value == false || value == 0 ||
          ((value.is_array() || value.is_object()) && value.empty()) || value == "";
 }
@@ -29,7 +27,7 @@ Config::Config(const char* op, const std::string& path, const std::vector<std::s
 Config::Config(const char* op, const std::string& path, const Value& object)
     : op_(op),
       path_(path),
-      json_(std::make_shared<const Json>(Value(object))),
+      json_(std::make_shared<const Json>(object)),
       object_(json_.get()),
       read_(std::make_shared<std::set<std::string>>()) {}
 
@@ -47,8 +45,9 @@ void Config::fail_text(const std::string& key, const std::string& why) const {
 
 const Config::Value& Config::value(const std::string& key) const {
   read_->insert(key);
-  const auto found = object_->find(key);
-  return found == object_->end() || absent_.count(key) > 0 ? nothing : *found;
+  static const Value nothing;
+  const Value* const found = object_->find(key);
+  return !found || absent_.count(key) > 0 ? nothing : *found;
 }
 
 bool Config::has(const std::string& key) const { return !value(key).is_null(); }
@@ -63,21 +62,21 @@ const Config::Value& Config::needed(const std::string& key, const Value& absent,
 }
 
 std::int64_t Config::integer(const std::string& key, const Value& absent) const {
-  const Value& v = needed(key, absent, &Value::is_number_integer, "a whole number");
-  if (v.is_number_unsigned() && v.get<std::uint64_t>() > INT64_MAX) fail(key, " is ", v.dump(), ": it is too large");
-  return v.get<std::int64_t>();
+  const Value& v = needed(key, absent, &Value::is_integer, "a whole number");
+  if (v.is_natural() && v.natural() > INT64_MAX) fail(key, " is ", v.dump(), ": it is too large");
+  return v.integer();
 }
 
 double Config::number(const std::string& key, const Value& absent) const {
-  return needed(key, absent, &Value::is_number, "a number").get<double>();
+  return needed(key, absent, &Value::is_number, "a number").number();
 }
 
 bool Config::boolean(const std::string& key, const Value& absent) const {
-  return needed(key, absent, &Value::is_boolean, "true or false").get<bool>();
+  return needed(key, absent, &Value::is_boolean, "true or false").boolean();
 }
 
 std::string Config::text(const std::string& key, const Value& absent) const {
-  return needed(key, absent, &Value::is_string, "a string").get<std::string>();
+  return needed(key, absent, &Value::is_string, "a string").text();
 }
 
 Config Config::object(const std::string& key) const {

@@ -12,7 +12,7 @@ namespace fit::io {
 /// that no other key is ignored silently. The functions throw FileError with the file and the key.
 class Config {
  public:
-  using Value = nlohmann::json;
+  using Value = Json;
 
   /// Throws FileError unless the file is a JSON object. The keys `absent` are read as if they were not there.
   Config(const char* op, const std::string& path, const std::vector<std::string>& absent = {},

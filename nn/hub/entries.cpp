@@ -298,10 +298,10 @@ Entry<GPTOptions> windows_by_type() {
             };
             if (!groups.is_array()) wrong();
             for (const Json& group : groups) {
-              if (!group.is_array() || group.size() != 2 || !group[0].is_array() || !group[1].is_number_unsigned() ||
-                  group[1].get<std::uint64_t>() > most)
+              if (!group.is_array() || group.size() != 2 || !group[0].is_array() || !group[1].is_natural() ||
+                  group[1].natural() > most)
                 wrong();
-              for (std::int64_t n = group[1].get<std::int64_t>(); n > 0 && !group[0].empty(); --n)
+              for (std::int64_t n = group[1].integer(); n > 0 && !group[0].empty(); --n)
                 for (const Json& type : group[0]) {
                   if ((type != "global" && type != "local") || static_cast<std::int64_t>(local.size()) > most) wrong();
                   local.push_back(type == "local");

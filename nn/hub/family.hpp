@@ -17,7 +17,7 @@
 namespace fit::nn::hub {
 
 using io::Config;
-using Json = nlohmann::json;
+using io::Json;
 
 /// The end of the message about a key that is not known.
 inline constexpr const char* ignore_advice =

@@ -123,9 +123,9 @@ Tokens tokens_of(const Config& c, const std::string& key, std::int64_t vocab_siz
   const hub::Json& value = c.value(key);
   for (const hub::Json& id : value.is_array() ? value : hub::Json::array({value})) {
     if (id.is_null()) continue;
-    if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= static_cast<std::uint64_t>(vocab_size))
+    if (!id.is_natural() || id.natural() >= static_cast<std::uint64_t>(vocab_size))
       c.fail(key, " is ", io::shown(id.dump()), ": the ids of tokens are 0 … ", vocab_size - 1);
-    all.push_back(id.get<std::int64_t>());
+    all.push_back(id.integer());
   }
   return all;
 }

@@ -15,12 +15,11 @@ namespace {
 using hub::Json;
 constexpr const char* save_op = "save_pretrained";
 
-// The options that a family reads back from its config, and none if it can't read it. A number of a file has another
-// type than the same number in memory, so the config goes through text.
+// The options that a family reads back from its config, and none if it can't read it.
 template <class Options>
 std::optional<Options> read_back(const hub::Family<Options>& family, const Json& config) {
   try {
-    return hub::options_of(family, io::Config(save_op, "config.json", Json::parse(config.dump())));
+    return hub::options_of(family, io::Config(save_op, "config.json", config));
   } catch (const FileError&) {
     return {};
   }
@@ -105,7 +104,7 @@ void save(const std::string& folder, const Model& model, const std::vector<hub::
 
 Json generation_json(const GenerateOptions& o) {
   Json json{{"do_sample", o.temperature() > 0}, {"repetition_penalty", o.repetition_penalty()}};
-  if (o.temperature() > 0) json.update({{"temperature", o.temperature()}, {"top_k", o.top_k()}, {"top_p", o.top_p()}});
+  if (o.temperature() > 0) json["temperature"] = o.temperature(), json["top_k"] = o.top_k(), json["top_p"] = o.top_p();
   if (!o.stop_tokens().empty()) json["eos_token_id"] = o.stop_tokens();
   if (o.max_new_tokens() > 0) json["max_new_tokens"] = o.max_new_tokens();
   return json;

@@ -8,6 +8,7 @@
 #include "dist/all_sum.hpp"
 #include "dist/batch_ranks.hpp"
 #include "fit/backward/activation_checkpoint.hpp"
+#include "fit/graph/named_values.hpp"
 #include "fit/ops/ops.hpp"
 #include "layer/sizes.hpp"
 #include "ops/common/precision.hpp"
@@ -28,6 +29,13 @@ void check_channels(const char* layer, const Tensor& x, const Tensor& weight) {
                 ": x must be [N, C, ...] with C = channels = ", weight.numel());
 }
 
+// The deviation by which a norm divides, [..., 1], offered to observers; undefined if it is not replaced.
+Tensor replaced_scale(const Tensor& centred, double eps) {
+  if (!value_wanted("scale")) return {};
+  const Tensor scale = sqrt(mean(centred * centred, -1, keepdims) + eps), given = observed("scale", scale);
+  return given.impl() == scale.impl() ? Tensor() : given;
+}
+
 }  // namespace
 
 FIT_FIELDS_OF(LayerNorm, weight, bias)
@@ -42,6 +50,10 @@ LayerNorm::LayerNorm(std::int64_t size, const LayerNormOptions& o)
 Tensor LayerNorm::forward(const Tensor& x) const {
   const Tensor w = weight.value();
   check_last("LayerNorm", x, "size", w.numel(), "weight", w);
+  if (value_wanted("scale")) {
+    const Tensor centred = x - mean(x, -1, keepdims), scale = replaced_scale(centred, eps_);
+    if (scale.defined()) return bias.original().defined() ? centred / scale * w + bias.value() : centred / scale * w;
+  }
   return layer_norm(x, w, bias.value(), eps_);
 }
 
@@ -56,6 +68,7 @@ RMSNorm::RMSNorm(std::int64_t size, double eps) : weight(ones_of("RMSNorm", "siz
 Tensor RMSNorm::forward(const Tensor& x) const {
   const Tensor w = weight.value();
   check_last("RMSNorm", x, "size", w.numel(), "weight", w);
+  if (const Tensor scale = replaced_scale(x, eps_); scale.defined()) return x / scale * w;
   return rms_norm(x, w, eps_);
 }
 

@@ -13,6 +13,7 @@
 #include "fit/nn/attention/attention.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/tensor/lookup.hpp"
+#include "lens/other_names.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
@@ -223,11 +224,25 @@ class Watch final : public ValueObserver {
 
 }  // namespace
 
+// ---- names of TransformerLens -------------------------------------------------------------------------------------
+
+namespace {
+
+// Throws Error with our name of a value that has a name of TransformerLens.
+void check_name(const char* op, const std::string& name) {
+  const std::string ours = our_value_name(name);
+  if (!ours.empty())
+    check::fail(op, "nothing is called '", name, "', which is a name of TransformerLens: here it is '", ours, '\'');
+}
+
+}  // namespace
+
 // ---- LensRun ------------------------------------------------------------------------------------------------------
 
 const std::vector<Tensor>& LensRun::calls(const std::string& name) const {
   for (const auto& [kept, calls] : values_)
     if (kept == name) return calls;
+  check_name("LensRun", name);
   const std::vector<std::string> all = names();
   const std::string* const near = most_similar(name, all);
   check::fail("LensRun", "the run has kept no value '", name, '\'', near ? ": do you mean '" + *near + "'?" : "");
@@ -266,6 +281,7 @@ std::pair<LensRun, std::vector<std::string>> Lens::observe(const std::function<T
   }
   std::vector<std::string> patterns = keep;
   for (const Edit& e : edits_) patterns.push_back(e.pattern);
+  for (const std::string& pattern : patterns) check_name(op, pattern);
   first_matches(op, patterns, watch.offered());
   run.values_ = watch.values();
   return {std::move(run), watch.offered()};

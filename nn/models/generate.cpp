@@ -211,9 +211,10 @@ void continue_with_assistant(Texts& texts, std::size_t row) {
   const std::int64_t length = static_cast<std::int64_t>(sequence.size()) + o.max_new_tokens();
   Reader model{texts.gpt, texts.gpt.make_cache(1, length, o.cache_dtype())};
   Reader assistant{*o.assistant_model(), o.assistant_model()->make_cache(1, length)};
+  std::int64_t most = o.num_assistant_tokens();  // one more than were right, so that few are made in vain
   for (bool goes_on = true; goes_on;) {
     const auto known = static_cast<std::int64_t>(sequence.size());
-    const std::int64_t proposals = std::min(o.num_assistant_tokens(), length - known - 1);
+    const std::int64_t proposals = std::min(most, length - known - 1);
     Tokens proposed = sequence;
     for (std::int64_t i = 0; i < proposals; ++i) {
       const double uniform = texts.draws[row].at(result.size() + static_cast<std::size_t>(i));
@@ -227,6 +228,7 @@ void continue_with_assistant(Texts& texts, std::size_t row) {
       ++counts.accepted;
     }
     if (o.proposals()) o.proposals()->made += counts.made, o.proposals()->accepted += counts.accepted;
+    most = std::min(counts.accepted + 1, o.num_assistant_tokens());
     model.forget(static_cast<std::int64_t>(sequence.size()) - 1);
     assistant.forget(static_cast<std::int64_t>(sequence.size()) - 1);
   }
@@ -280,7 +282,7 @@ std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts,
     together[batch_invariant() ? prompts[row].size() : 0].push_back(static_cast<std::int64_t>(row));
   }
   bool& invariant = fit::detail::thread_state.batch_invariant;
-  const fit::detail::Scoped mode(invariant, invariant || o.assistant_model());
+  const fit::detail::Scoped mode(invariant, invariant || (o.assistant_model() && o.batch_invariant()));
   for (const auto& [size, rows] : together)
     if (!o.assistant_model()) continue_rows(texts, rows);
   for (std::size_t row = 0; row < prompts.size() && o.assistant_model(); ++row) continue_with_assistant(texts, row);

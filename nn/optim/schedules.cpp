@@ -154,6 +154,22 @@ WarmupStableDecayLR::WarmupStableDecayLR(Optimizer& optimizer, std::int64_t step
   });
 }
 
+WarmupCosineLR::WarmupCosineLR(Optimizer& optimizer, std::int64_t steps, std::int64_t warmup, double min_factor)
+    : Schedule("WarmupCosineLR", optimizer) {
+  constexpr const char* op = "WarmupCosineLR";
+  check_positive(op, "steps", steps);
+  if (warmup < 0 || warmup >= steps)
+    check::fail(op, "warmup is ", warmup, ", steps ", steps, ": warmup must be in 0 … steps - 1");
+  if (!(min_factor >= 0 && min_factor <= 1)) check::fail(op, "min_factor is ", min_factor, ": it must be in 0 … 1");
+  start(
+      [=](const At& a) {
+        if (a.t < warmup) return a.base * static_cast<double>(a.t) / static_cast<double>(warmup);
+        const double share = static_cast<double>(std::min(a.t, steps) - warmup) / static_cast<double>(steps - warmup);
+        return a.base * (min_factor + (1 - min_factor) * (1 + std::cos(pi * share)) / 2);
+      },
+      {{"steps", static_cast<double>(steps)}, {"warmup", static_cast<double>(warmup)}, {"min_factor", min_factor}});
+}
+
 CosineAnnealingWarmRestarts::CosineAnnealingWarmRestarts(Optimizer& optimizer, std::int64_t T_0, std::int64_t T_mult,
                                                          double eta_min)
     : Schedule("CosineAnnealingWarmRestarts", optimizer) {

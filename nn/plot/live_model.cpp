@@ -25,10 +25,13 @@ namespace {
 using nlohmann::json;
 constexpr std::int64_t max_parameters = 8'000'000;
 
-// nn::GPT(options), the model that the page's script computes, in evaluation. Draws no random numbers.
-nn::GPT twin_of(const nn::GPTOptions& options) {
+// nn::GPT(model.options()), the model that the page's script computes, whose head has a bias if the model's has. Draws
+// no random numbers.
+nn::GPT twin_of(const nn::GPT& model) {
   const nn::init::Skip undrawn;
-  return nn::GPT(options);
+  nn::GPT twin(model.options());
+  if (model.head.has_bias()) twin.head.bias = nn::Parameter(zeros({model.options().vocab_size()}));
+  return twin;
 }
 
 // Throws Error unless the twin has the model's layers and parameters. Gives it the values `weights`, as they are
@@ -130,7 +133,7 @@ json rotary_of(const nn::GPTOptions& o) {
 }  // namespace
 
 LiveModel::LiveModel(const char* op, const nn::GPT& model, bool wide)
-    : op_(op), wide_(wide), twin_(twin_of(model.options())), present_(model.state_dict()) {
+    : op_(op), wide_(wide), twin_(twin_of(model)), present_(model.state_dict()) {
   twin_.eval();
   check_supported(op_, model, twin_);
 }
@@ -186,7 +189,7 @@ std::string LiveModel::blocks(std::vector<ModelSnapshot> snapshots, json& data) 
 void LiveModel::show(const StateDict& weights) { load(op_, twin_, weights, wide_); }
 
 nn::GPT LiveModel::unrounded() const {
-  nn::GPT exact = twin_of(twin_.options());
+  nn::GPT exact = twin_of(twin_);
   exact.eval();
   load(op_, exact, present_, true);
   return exact;

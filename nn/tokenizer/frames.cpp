@@ -10,9 +10,9 @@ Token special(std::int64_t id, const std::string& content) { return {id, content
 // ["[SEP]", 102]
 Token pair_in(const io::Config& part, const std::string& key) {
   const io::Config::Value& pair = part.value(key);
-  if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_number_unsigned())
+  if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_natural())
     part.fail(key, " is ", io::shown(pair.dump()), ": expected a token and its id");
-  return special(pair[1].get<std::int64_t>(), pair[0].get<std::string>());
+  return special(pair[1].integer(), pair[0].text());
 }
 
 void put(Frame& frame, const Token& before, const Token& behind) {
@@ -28,9 +28,9 @@ std::vector<Token> tokens_named(const io::Config& part, const std::string& name)
     token.fail("ids", " and tokens must be lists of one length");
   std::vector<Token> all;
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (!ids[i].is_number_unsigned() || !contents[i].is_string())
+    if (!ids[i].is_natural() || !contents[i].is_string())
       token.fail("ids", " is ", io::shown(ids.dump()), ": expected ids, and tokens their contents");
-    all.push_back(special(ids[i].get<std::int64_t>(), contents[i].get<std::string>()));
+    all.push_back(special(ids[i].integer(), contents[i].text()));
   }
   return all;
 }

@@ -19,11 +19,11 @@ std::unordered_map<std::string, std::int64_t> vocabulary_of(const io::Config& pa
   std::unordered_map<std::string, std::int64_t> ids;
   std::unordered_map<std::int64_t, const std::string*> seen;
   for (const auto& [token, id] : object.items()) {
-    if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= static_cast<std::uint64_t>(largest_id))
+    if (!id.is_natural() || id.natural() >= static_cast<std::uint64_t>(largest_id))
       part.fail("vocab", " has the token '", io::shown(token), "' with the id ", io::shown(id.dump()),
                 ": expected a whole number below 2^31");
-    if (!seen.emplace(id.get<std::int64_t>(), &token).second) part.fail("vocab", " has the id ", id.dump(), " twice");
-    ids.emplace(token, id.get<std::int64_t>());
+    if (!seen.emplace(id.integer(), &token).second) part.fail("vocab", " has the id ", id.dump(), " twice");
+    ids.emplace(token, id.integer());
   }
   return ids;
 }
@@ -106,13 +106,13 @@ class BytePairModel final : public Model {
       };
       std::string a, b;
       if (merge.is_string()) {
-        const std::string both = merge.get<std::string>();
+        const std::string both = merge.text();
         const std::size_t blank = both.find(' ');
         if (blank == std::string::npos || both.find(' ', blank + 1) != std::string::npos) wrong();
         a = both.substr(0, blank), b = both.substr(blank + 1);
       } else {
         if (!merge.is_array() || merge.size() != 2 || !merge[0].is_string() || !merge[1].is_string()) wrong();
-        a = merge[0].get<std::string>(), b = merge[1].get<std::string>();
+        a = merge[0].text(), b = merge[1].text();
       }
       if (b.compare(0, prefix_.size(), prefix_) != 0) wrong();
       const std::int64_t first = id(a), second = id(b), joined = id(a + b.substr(prefix_.size()));
@@ -269,8 +269,8 @@ class UnigramModel final : public Model {
       const std::string name = "vocab[" + std::to_string(scores_.size()) + ']';
       if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number())
         part.fail(name, " is ", io::shown(entry.dump()), ": expected a token and its score");
-      const auto token = entry[0].get<std::string>();
-      scores_.push_back(entry[1].get<double>());
+      const auto token = entry[0].text();
+      scores_.push_back(entry[1].number());
       ids_[token] = static_cast<std::int64_t>(scores_.size()) - 1;
       contents_.push_back(token);
       most_bytes_ = std::max(most_bytes_, token.size());

@@ -17,7 +17,7 @@ const char* const gpt4_pattern =
 namespace {
 
 constexpr const char* train_op = "Tokenizer::train";
-using Json = nlohmann::json;
+using io::Json;
 
 // A token of bytes, as the file writes it.
 std::string in_characters(const std::string& bytes) {
@@ -49,12 +49,15 @@ Json special_json(const std::string& content, std::size_t id) {
 // The object "model": the special tokens, the bytes, and what joins two.
 Json model_json(const TokenizerOptions& o, const std::vector<Pair>& pairs) {
   Json vocab = Json::object(), merges = Json::array();
-  for (const std::string& special : o.special_tokens()) vocab[special] = vocab.size();
+  std::set<std::string> known;
+  const auto add_name = [&](const std::string& name) {  // two pairs can make one token
+    if (known.insert(name).second) vocab.items().push_back({name, vocab.size()});
+  };
+  for (const std::string& special : o.special_tokens()) add_name(special);
   std::vector<std::string> tokens;
   const auto add = [&](const std::string& bytes) {
     tokens.push_back(bytes);
-    const std::string name = in_characters(bytes);
-    if (!vocab.contains(name)) vocab[name] = vocab.size();  // two pairs can make one token
+    add_name(in_characters(bytes));
   };
   for (int b = 0; b < 256; ++b) add(std::string(1, static_cast<char>(b)));
   for (const auto& [a, b] : pairs) {

@@ -27,10 +27,8 @@ void each_character(const std::string& text, const F& f) {
 
 // ---- files: {"format": …, "version": 1, KEY: [...]} ---------------------------------------------------------------
 
-void save_list(const char* op, const std::string& path, const char* format, const char* key,
-               const nlohmann::json& list) {
-  io::Frugal<nlohmann::ordered_json> json(nlohmann::ordered_json::object());
-  json.get_ref<nlohmann::ordered_json::object_t&>().reserve(3);  // growing would copy and free the elements
+void save_list(const char* op, const std::string& path, const char* format, const char* key, const io::Json& list) {
+  io::Json json;
   json["format"] = format;
   json["version"] = 1;
   json[key] = list;
@@ -123,21 +121,20 @@ Tensor CharVocabulary::encode(const std::string& text) const {
 const std::string& CharVocabulary::token(std::int64_t id) const { return checked_token("CharVocabulary", tokens_, id); }
 
 void CharVocabulary::save(const std::string& path) const {
-  save_list("CharVocabulary", path, char_format, "characters", io::Json(nlohmann::json(tokens_)));
+  save_list("CharVocabulary", path, char_format, "characters", tokens_);
 }
 
 CharVocabulary CharVocabulary::load(const std::string& path) {
   return load_list("CharVocabulary", path, char_format, "characters",
-                   [](const io::InputFile& file, const nlohmann::json& list) {
+                   [](const io::InputFile& file, const io::Json& list) {
                      std::string text;
                      for (const auto& c : list) {
                        if (!c.is_string()) file.fail("a character is ", c.type_name(), ": expected a string");
-                       text += c.get<std::string>();
+                       text += c.text();
                      }
                      CharVocabulary v(text);
                      // Single characters, sorted, without duplicates.
-                     if (io::Json(nlohmann::json(v.tokens_)) != list)
-                       file.fail("expected single characters in rising order");
+                     if (list != v.tokens_) file.fail("expected single characters in rising order");
                      return v;
                    });
 }
@@ -217,23 +214,21 @@ const std::string& BytePairVocabulary::token(std::int64_t id) const {
 }
 
 void BytePairVocabulary::save(const std::string& path) const {
-  save_list("BytePairVocabulary", path, pair_format, "merges", io::Json(nlohmann::json(merges_)));
+  save_list("BytePairVocabulary", path, pair_format, "merges", merges_);
 }
 
 BytePairVocabulary BytePairVocabulary::load(const std::string& path) {
-  return load_list("BytePairVocabulary", path, pair_format, "merges",
-                   [](const io::InputFile& file, const nlohmann::json& list) {
-                     Merges merges;
-                     const auto is_token = [](const nlohmann::json& id) {
-                       return id.is_number_unsigned() && id.get<std::uint64_t>() <= INT32_MAX;
-                     };
-                     for (const auto& pair : list) {
-                       if (!pair.is_array() || pair.size() != 2 || !is_token(pair[0]) || !is_token(pair[1]))
-                         file.fail("merge ", merges.size(), " is ", io::shown(pair.dump()), ": expected two tokens");
-                       merges.emplace_back(pair[0].get<std::int64_t>(), pair[1].get<std::int64_t>());
-                     }
-                     return BytePairVocabulary(merges);
-                   });
+  return load_list(
+      "BytePairVocabulary", path, pair_format, "merges", [](const io::InputFile& file, const io::Json& list) {
+        Merges merges;
+        const auto is_token = [](const io::Json& id) { return id.is_natural() && id.natural() <= INT32_MAX; };
+        for (const auto& pair : list) {
+          if (!pair.is_array() || pair.size() != 2 || !is_token(pair[0]) || !is_token(pair[1]))
+            file.fail("merge ", merges.size(), " is ", io::shown(pair.dump()), ": expected two tokens");
+          merges.emplace_back(pair[0].integer(), pair[1].integer());
+        }
+        return BytePairVocabulary(merges);
+      });
 }
 
 // ---- TextWindows --------------------------------------------------------------------------------------------------

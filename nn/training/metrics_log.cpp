@@ -15,14 +15,15 @@ namespace {
 
 // Writes null for numbers that are not finite, and integers without a decimal point.
 std::string line_of(const MetricsLog::Row& row) {
-  io::Json line{nlohmann::json(row)};
-  for (const auto& [name, value] : row)
-    if (std::abs(value) < 0x1p53 && std::trunc(value) == value) line[name] = static_cast<std::int64_t>(value);
+  io::Json line = io::Json::object();
+  for (const auto& [name, value] : row) {
+    const bool whole = std::abs(value) < 0x1p53 && std::trunc(value) == value;
+    line.items().push_back({name, whole ? io::Json(static_cast<std::int64_t>(value)) : io::Json(value)});
+  }
   try {
     return line.dump() + '\n';
-  } catch (const nlohmann::json::type_error&) {
-    check::fail("MetricsLog", "a name in the row ", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
-                " is not valid UTF-8 where � is");
+  } catch (const Error&) {
+    check::fail("MetricsLog", "a name in the row ", line.ascii(), " is not valid UTF-8 where \\ufffd is");
   }
 }
 
@@ -31,10 +32,10 @@ std::vector<MetricsLog::Row> rows_to(std::int64_t last_step, const std::string& 
   std::vector<MetricsLog::Row> rows;
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
-    const io::Json json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object()) continue;
+    const std::optional<io::Json> json = io::json_in(line);
+    if (!json || !json->is_object()) continue;
     MetricsLog::Row row;
-    for (const auto& [name, value] : json.items()) row[name] = value.is_number() ? value.get<double>() : std::nan("");
+    for (const auto& [name, value] : json->items()) row[name] = value.is_number() ? value.number() : std::nan("");
     if (const auto step = row.find("step"); step != row.end() && step->second <= static_cast<double>(last_step))
       rows.push_back(row);
   }

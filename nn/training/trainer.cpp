@@ -13,6 +13,7 @@
 #include "optim/grad_norm.hpp"
 #include "optim/named.hpp"
 #include "tensor/check.hpp"
+#include "training/likely_cause.hpp"
 #include "training/loss_parts.hpp"
 #include "training/training_files.hpp"
 

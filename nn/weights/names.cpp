@@ -18,6 +18,9 @@ NameMap own_names(const MultiHeadAttention& a) {
   if (a.options().num_kv_heads().value_or(a.num_heads()) != a.num_heads())
     check::fail("torch_names", "num_kv_heads is ", *a.options().num_kv_heads(), ", num_heads is ", a.num_heads(),
                 ": PyTorch's nn.MultiheadAttention has as many heads of keys as of queries");
+  if (a.w_q.in_features() != a.d_model())
+    check::fail("torch_names", "qdim is ", a.w_q.in_features(), ", d_model is ", a.d_model(),
+                ": PyTorch's nn.MultiheadAttention has queries of d_model features");
   NameMap map{rename("out_proj.*", "w_o.*")};
   if (!a.options().add_bias_kv())
     map.push_back(refuse("bias_k", add_bias_kv)), map.push_back(refuse("bias_v", add_bias_kv));
@@ -136,6 +139,43 @@ NameMap nanogpt_names(const GPT& gpt) {
                 {{gpt.options().activation() == Activation::gelu, "activation", "Activation::gelu"},
                  {gpt.options().norm_eps() == 1e-5, "norm_eps", "1e-5"}});
   return nanogpt_map();
+}
+
+NameMap transformer_lens_names(const GPT& gpt) {
+  const std::int64_t heads = gpt.options().num_heads();
+  check_gpt2("transformer_lens_names", "these weights of TransformerLens", gpt.options());
+  check_options("transformer_lens_names", "these weights of TransformerLens",
+                {{gpt.options().bias(), "bias", "biases, true"}});
+  NameMap map = {rename("embed.W_E", "wte.weight"),
+                 rename("pos_embed.W_pos", "wpe.weight"),
+                 rename("ln_final.w", "ln_f.weight"),
+                 rename("ln_final.b", "ln_f.bias"),
+                 transpose("unembed.W_U", "head.weight"),
+                 gpt.head.has_bias()
+                     ? rename("unembed.b_U", "head.bias")
+                     : refuse("unembed.b_U", "gpt.head.bias = nn::Parameter(zeros({vocab_size})) is needed"),
+                 rename("blocks.*", "h.*"),
+                 drop("h.*.attn.mask"),
+                 drop("h.*.attn.IGNORE"),
+                 rename("h.*.ln1.w", "h.*.ln_1.weight"),
+                 rename("h.*.ln1.b", "h.*.ln_1.bias"),
+                 rename("h.*.ln2.w", "h.*.ln_2.weight"),
+                 rename("h.*.ln2.b", "h.*.ln_2.bias"),
+                 merge_heads("h.*.attn.W_O", "h.*.attn.W_O", heads),
+                 transpose("h.*.attn.W_O", "h.*.attn.proj.weight"),
+                 rename("h.*.attn.b_O", "h.*.attn.proj.bias"),
+                 transpose("h.*.mlp.W_in", "h.*.mlp.fc.weight"),
+                 rename("h.*.mlp.b_in", "h.*.mlp.fc.bias"),
+                 transpose("h.*.mlp.W_out", "h.*.mlp.proj.weight"),
+                 rename("h.*.mlp.b_out", "h.*.mlp.proj.bias")};
+  for (const std::string part : {"Q", "K", "V"}) {
+    map.push_back(transpose("h.*.attn.W_" + part, "h.*.attn.W_" + part));  // [H, C, D] -> [H, D, C]
+    for (const std::string kind : {"W_", "b_"})
+      map.push_back(merge_heads("h.*.attn." + kind + part, "h.*.attn." + kind + part, heads));
+  }
+  map.push_back(join({"h.*.attn.W_Q", "h.*.attn.W_K", "h.*.attn.W_V"}, "h.*.attn.qkv.weight"));
+  map.push_back(join({"h.*.attn.b_Q", "h.*.attn.b_K", "h.*.attn.b_V"}, "h.*.attn.qkv.bias"));
+  return map;
 }
 
 NameMap bert_names(const BERT& bert) {

@@ -44,9 +44,26 @@ void each_match(Tensors& all, const std::string& from, const std::string& to, co
 
 void turn(io::Stored& x) {
   if (!x.read) return;
-  if (x.shape.rank() != 2) check::fail(op, x.name, " has shape ", x.shape, ": what is transposed must have two axes");
-  x.shape = Shape{x.shape[1], x.shape[0]};
-  x.read = [read = std::move(x.read)] { return read().transpose(); };
+  if (x.shape.rank() != 2 && x.shape.rank() != 3)
+    check::fail(op, x.name, " has shape ", x.shape, ": what is transposed must have two axes, or three");
+  const int last = x.shape.rank() - 1;
+  x.shape = x.shape.with(last, x.shape[last - 1]).with(last - 1, x.shape[last]);
+  x.read = [read = std::move(x.read)] { return read().transpose(-2, -1); };
+}
+
+// Makes one axis of theirs of the first two, or two of our first.
+void change_heads(io::Stored& x, std::int64_t heads, bool forward) {
+  if (!x.read) return;
+  if (x.shape.rank() < (forward ? 2 : 1) || heads <= 0 || (forward ? x.shape[0] != heads : x.shape[0] % heads != 0))
+    check::fail(op, x.name, " has shape ", x.shape, ": its first axis must ", forward ? "be " : "be cut into ", heads,
+                " heads");
+  std::vector<std::int64_t> sizes(x.shape.begin(), x.shape.end());
+  if (forward)
+    sizes.erase(sizes.begin()), sizes[0] *= heads;
+  else
+    sizes[0] /= heads, sizes.insert(sizes.begin(), heads);
+  x.shape = Shape(sizes);
+  x.read = [read = std::move(x.read), shape = x.shape] { return reshape(read(), shape); };
 }
 
 void add_number(io::Stored& x, double by) {
@@ -185,6 +202,9 @@ void step(Tensors& all, const NameRule& rule, bool forward) {
     case Kind::skip_rows:
       return each_match(all, forward ? theirs : ours, forward ? ours : theirs,
                         [&](io::Stored& x) { change_rows(x, rule.sizes[0], forward); });
+    case Kind::merge_heads:
+      return each_match(all, forward ? theirs : ours, forward ? ours : theirs,
+                        [&](io::Stored& x) { change_heads(x, rule.sizes[0], forward); });
     case Kind::split:
       return forward ? take_apart(all, theirs, rule.ours, rule.sizes)
                      : put_together(all, rule.ours, theirs, rule.sizes);
@@ -258,6 +278,10 @@ NameRule regroup(const std::string& theirs, const std::string& ours, std::int64_
 NameRule skip_rows(const std::string& theirs, const std::string& ours, std::int64_t rows) {
   if (rows < 0) check::fail(op, "skip_rows('", theirs, "', …, ", rows, "): the number must not be negative");
   return checked({Kind::skip_rows, {theirs}, {ours}, {rows}, {}});
+}
+
+NameRule merge_heads(const std::string& theirs, const std::string& ours, std::int64_t heads) {
+  return checked({Kind::merge_heads, {theirs}, {ours}, {heads}, {}});
 }
 
 NameRule drop(const std::string& theirs) { return {Kind::drop, {theirs}, {}, {}, {}}; }

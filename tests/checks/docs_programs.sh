@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# docs_programs.sh PAGE DIR [LIBRARY...]: prints the names <page>_<number> of the C++ blocks of a page that have a main(), and
-# writes into DIR
+# docs_programs.sh PAGE DIR [LIBRARY...]: prints the names <page>_<number> of the C++ blocks of a page that have a main(), with
+# "python3" behind those that run it, and "mpirun" behind those that say `mpirun -n 2`; and writes into DIR
 #   <page>.cpp          these programs as functions, for tests/checks/docs_main.cpp; those that include fit/mpi.hpp only with `mpi`, and so on
 #   <page>_<number>.txt what a program prints, if the block after it is ```text
 #   NAME.py             each ```python block that begins with "# NAME.py", for the programs of the page to run
@@ -30,7 +30,7 @@ awk -v page="$page" -v base="$base" -v dir="$2" -v optional=" ${*:3} " '
       name = base "_" ++count
       if (!match(text, /fit\/(mpi|onnx)\.hpp/) || index(optional, " " substr(text, RSTART + 4, RLENGTH - 8) " ")) {
         add_program(name, text, first)
-        print name (text ~ /python3/ ? " python3" : "")
+        print name (text ~ /python3/ ? " python3" : text ~ /mpirun -n 2/ ? " mpirun" : "")
       }
     } else {
       if (kind == "python" && match(text, /^# [a-z_]+\.py/)) printf "%s", text > (dir "/" substr(text, 3, RLENGTH - 2))

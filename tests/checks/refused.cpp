@@ -56,4 +56,11 @@ void mistake(optim::LBFGS& optimizer) { optim::StepLR schedule(optimizer, 10); }
 void mistake(nn::Layer& net, optim::LBFGS& optimizer, data::DataLoader& loader) {
   Trainer trainer(net, optimizer, loader, [](const data::Batch& b) { return b[0]; });
 }
+#elif MISTAKE == 22  // says: inside a function: FIT_FIELDS_ONLY
+void mistake() {
+  struct Net : nn::Layer {
+    FIT_FIELDS(fc)
+    nn::Linear fc{2, 2};
+  } net;
+}
 #endif

@@ -18,8 +18,10 @@ while read -r number text; do
   else
     ! said "$number" -include "$stage/all.hpp" || { echo "mistake $number compiles" && exit 1; }
   fi
-  grep -qF -- "$text" "$stage/said" || { echo "mistake $number: not said: $text" && cat "$stage/said" && exit 1; }
-  lines=$(grep -vc '^In file included\|^  *from ' "$stage/said")
+  grep -v '^In file included\|^  *from ' "$stage/said" >"$stage/lines"
+  grep -qF -- "$text" "$stage/lines" || { echo "mistake $number: not said: $text" && cat "$stage/said" && exit 1; }
+  # What follows a macro's message, where the macro was called, is not read.
+  lines=$(awk '/: in expansion of macro/ { skip = 3 } skip-- <= 0' "$stage/lines" | wc -l)
   ((lines <= 16)) || { echo "mistake $number: $lines lines" && cat "$stage/said" && exit 1; }
   count=$((count + 1))
 done < <(sed -n 's/^#\(el\)\?if MISTAKE == \([0-9]*\) *\/\/ says: /\2 /p' "$source")

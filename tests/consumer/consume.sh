@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# consume.sh installed|shared|pkg-config|subdirectory|fetchcontent|deb|core FIT_BUILD_TREE: a user's project, made anew, finds
-# fit in one of six ways, or fit::core alone, is built and run. CXX and CXXFLAGS come from the environment.
+# consume.sh installed|shared|pkg-config|readme|subdirectory|fetchcontent|deb|core FIT_BUILD_TREE: a user's project, made anew,
+# finds fit in one of seven ways, or fit::core alone, is built and run. CXX and CXXFLAGS come from the environment.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 way=$1
@@ -149,6 +149,31 @@ case $way in
       read -ra flags < <(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --cflags --libs fit_mpi)
       "$CXX" -std=c++17 ${CXXFLAGS:-} "$stage/ranks.cpp" "${flags[@]}" -o "$stage/ranks"
     fi
+    ;;
+  readme)  # its three lines, except that nothing is built once more
+    mapfile -t lines < <(awk '/^Install fit, and link/ { near = 1 } near && /^```/ { if (inside) exit; inside = 1; next } inside' "$top/README.md")
+    [[ ${#lines[@]} == 3 && ${lines[0]} == *"--target fit && cmake --install build/release --prefix ~/.local" ]]
+    top=$(realpath "$top")
+    export HOME=$stage
+    cmake --install "$2" --prefix ~/.local >/dev/null
+    mkdir "$stage/folder"
+    ln -s "$top/examples" "$stage/folder"
+    cd "$stage/folder"
+    eval "${lines[1]}"
+    eval "${lines[2]}" | tee "$stage/said"
+    grep -q 'reversed:' "$stage/said"
+    # With MPI and without, `--target fit` builds all that is installed.
+    for without in OFF ON; do
+      cmake -S "$top" -B "$stage/$without" -G Ninja -DFIT_TESTS=OFF -DFIT_EXAMPLES=OFF -DCMAKE_DISABLE_FIND_PACKAGE_MPI=$without >/dev/null
+      ninja -C "$stage/$without" -t commands fit >"$stage/commands"
+      grep -ohrE 'libfit_[a-z]+\.a' --include=cmake_install.cmake "$stage/$without" | sort -u >"$stage/libraries"
+      grep -q libfit_core "$stage/libraries"
+      while read -r library; do
+        grep -qF "$library" "$stage/commands" || { echo "--target fit leaves out $library, which is installed" && exit 1; }
+      done <"$stage/libraries"
+    done
+    ! grep libfit_mpi "$stage/libraries"
+    exit
     ;;
   subdirectory)
     configure "-DFIT_SOURCE_DIR=$top"

@@ -1,6 +1,7 @@
 // What figures look like, whatever the names are.
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 
 #include "fit/attention_page.hpp"
@@ -425,6 +426,27 @@ TEST_CASE("an embedding map shows the two directions of the largest variance") {
       plot::embedding_map(cat({ones({30, 2}), zeros({1, 2})}), std::vector<std::string>(31, "w")).svg();
   CHECK(count(crowded, "of 31 names have no room.") == 1);
   CHECK(count(plot::embedding_map(ones({3, 2})).svg(), "Component 1 (0.0 % of the variance)") == 1);
+}
+
+TEST_CASE("a curve may have a band, dashes, or both") {
+  const auto curve = plot::Curve("forecast", {0, 1, 2}, {1, 2, 3}).low({0, 1, 2}).high(tensor({2., 3., 10.}));
+  const std::string svg = plot::lines({curve, plot::Curve("truth", {1, 2, 2.5}).dashed()}).svg();
+  CHECK(count(svg, "class=\"band\"") == 1);
+  CHECK(count(svg, ">10<") == 1);              // the axis holds the band
+  CHECK(count(svg, "stroke-dasharray") == 2);  // of the curve, and in the legend
+  // Up along the high edge, back along the low one.
+  const std::size_t at = svg.find(" d=\"", svg.find("class=\"band\"")) + 4;
+  double x[6], y[6];
+  REQUIRE(std::sscanf(svg.c_str() + at, "M%lf %lfL%lf %lfL%lf %lfL%lf %lfL%lf %lfL%lf %lfZ", &x[0], &y[0], &x[1], &y[1],
+                      &x[2], &y[2], &x[3], &y[3], &x[4], &y[4], &x[5], &y[5]) == 12);
+  CHECK((x[0] == x[5] && x[1] == x[4] && x[2] == x[3] && x[0] < x[1]));
+  for (int i = 0; i < 3; ++i) CHECK(y[i] < y[5 - i]);
+  const auto gap = plot::Curve("", {1, 2, 3, 4, 5}).low({0, 1, NAN, 3, 4}).high({2, 3, 4, 5, 6});
+  CHECK(count(plot::lines({gap}).svg(), "class=\"band\"") == 2);
+  CHECK_THROWS_WITH(plot::lines({plot::Curve("a", {1, 2}).low({0, 0})}),
+                    Contains("curve 'a' has 2 y, and an edge of its band 0"));
+  // Colours come again with dashes.
+  CHECK(count(plot::lines(std::vector<plot::Curve>(9, plot::Curve("", {1, 2}))).svg(), "stroke-dasharray") == 2);
 }
 
 TEST_CASE("a legend that is too long says how much is left out") {

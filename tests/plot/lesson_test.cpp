@@ -299,7 +299,7 @@ TEST_CASE("a claim has a colour on a terminal; a page shows heads and questions"
       recording.title = "Heads of <one>";
       recording.add("layer", softmax(ones({2, 3, 3}), -1), {});
       lesson.heads(recording);
-      lesson.ask("Why **so**?", "Because.");
+      lesson.ask(Question("Why **so**?").right("$x$", "Because.").wrong("<b>", "Not so."));
       lesson.vary("k", {0.5}, [](double) {});
     }
     stdout = before;
@@ -331,7 +331,7 @@ TEST_CASE("a lesson that can't be is an error") {
   CHECK_THROWS_WITH(lesson.cell(3), Contains("line 3"));
 }
 
-TEST_CASE("questions and what checks are not in the shown code, what varies is") {
+TEST_CASE("questions and calls of the lesson are not in the shown code") {
   const auto cells = source_cells("a.cpp", R"(/// a
   e.cell();
   const Tensor w = f();
@@ -346,10 +346,53 @@ TEST_CASE("questions and what checks are not in the shown code, what varies is")
   e.figure(heatmap(w));
 )");
   REQUIRE(cells.size() == 1);
-  CHECK(cells[0].code ==
-        "const Tensor w = f();\ne.vary(\"k\", {1, 2}, [&](double k) {\n  std::cout << k;\n  e.figure(heatmap(w * "
-        "k));\n});\n");
-  CHECK(cells[0].checks == "e.claim(\"it holds\",\n        k > 0);\ne.figure(heatmap(w));\n");
+  CHECK(cells[0].code == "const Tensor w = f();\n");
+  CHECK(cells[0].checks ==
+        "e.vary(\"k\", {1, 2}, [&](double k) {\n  std::cout << k;\n  e.claim(\"it holds\",\n          k > 0);\n  "
+        "e.figure(heatmap(w * k));\n});\ne.figure(heatmap(w));\n");
+}
+
+TEST_CASE("code is hidden between two lines, and one empty line stays") {
+  const auto cells = source_cells("a.cpp", R"(/// a
+  e.cell();
+  f();
+  // not shown
+  g();
+
+  h();
+  // shown
+  i();
+)");
+  REQUIRE(cells.size() == 1);
+  CHECK(cells[0].code == "f();\n\ni();\n");
+}
+
+TEST_CASE("a question has one right answer, and a text a row for each token") {
+  const auto choice = Question("How *much*?").wrong("<1>", "No.").right("$2$", "Yes.").html();
+  place(choice, "<p>How <em>much</em>?</p>");
+  CHECK(place(choice, "<button type=\"button\" class=\"choice\">&lt;1&gt;</button>") < place(choice, "<math>"));
+  place(choice, "data-answer=\"$2$\" data-right><p>Yes.</p>");
+  place(choice, "data-otherwise><p>Not yet.</p>");
+  const auto numbers = Question("Which?").numbers(tensor({{1., -0.5}}), 0.01, "These.").html();
+  place(numbers, "aria-label=\"row 1, column 2\" data-value=\"-0.500000\"");
+  place(numbers, "data-within=\"0.010000\"");
+  place(Question("Where?").cell(heatmap(ones({1, 1}))).right("0 → 0", "There.").html(),
+        "<figure class=\"scrolls\"><svg");
+  CHECK_THROWS_WITH(Question("a").wrong("b", "c").html(), Contains("\"a\" has 0 right answers and 1 wrong ones"));
+  CHECK_THROWS_WITH(Question("a").right("b", "c").html(), Contains("to choose from a wrong one"));
+  CHECK_THROWS_WITH(Question("a").right("b", "").right("c", "").html(), Contains("2 right answers"));
+  CHECK_THROWS_WITH(Question("a").numbers(ones({1, 1, 1}), 0, ""), Contains("a number, a row or a matrix"));
+
+  const test::Directory folder;
+  Terminal terminal;
+  Lesson lesson(folder.file("page.html"), given(three_cells));
+  lesson.cell(first_line);
+  lesson.text({"<a>", "b"}, {TextHead().name("A").weights(eye(2))});
+  lesson.write();
+  place(test::get(folder.file("page.html")), "<span class=\"token\">&lt;a&gt;</span>");
+  place(test::get(folder.file("page.html")), R"([{"fromKey":false,"name":"A","weights":[[1.0,0.0],[0.0,1.0]]}])");
+  CHECK_THROWS_WITH(lesson.text({"a"}, {}), Contains("1 tokens and 0 heads"));
+  CHECK_THROWS_WITH(lesson.text({"a"}, {TextHead().weights(eye(2))}), Contains("weights is [2, 2]: it must be [1, 1]"));
 }
 
 TEST_CASE("what draws, and what makes the source a program, is not in the shown code") {

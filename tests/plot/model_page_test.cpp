@@ -137,6 +137,15 @@ TEST_CASE("a page holds what every kind of model computes with") {
   CHECK(data_of(plot::model_page(nn::GPT(small()), letters, {"a", "b", "c"}, {}))["checks"].size() == 2);
 }
 
+TEST_CASE("a head with a bias is computed in the page") {
+  nn::GPT gpt(small());
+  const std::string without = page(gpt);
+  gpt.head.bias = nn::Parameter(linspace(-1, 1, small().vocab_size()));
+  const std::string with = page(gpt);
+  CHECK(data_of(with)["config"]["tensors"].size() == data_of(without)["config"]["tensors"].size() + 1);
+  CHECK(data_of(with)["checks"] != data_of(without)["checks"]);
+}
+
 TEST_CASE("texts in a page can't become elements of it") {
   const text::CharVocabulary signs("</script>");
   const nn::GPT gpt(small().vocab_size(signs.size()));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "base/acc_type.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/threads/parallel.hpp"
 #include "kernels/elementwise.hpp"

@@ -55,19 +55,21 @@ struct Line {
   double x1, y1, x2, y2;
   Rgb stroke;
   double width = 1, opacity = 1;
+  bool dashed = false;
 };
 struct Step {
   enum class Kind { move, line, curve } kind;
   double x, y;
   double x1 = 0, y1 = 0, x2 = 0, y2 = 0;  // control points of a curve
 };
-// A line with round ends and corners.
+// A line with round ends and corners; of width 0, the area that it encloses.
 struct Path {
   std::vector<Step> steps;
   Rgb stroke;
   double width = 1, opacity = 1;
   const char* name = "";
   std::string title = "";
+  bool dashed = false;
 };
 struct Dot {
   double x, y, r;

@@ -75,7 +75,7 @@ Figure Frame::end() {
   drawing.line(left_, top_, left_, bottom(), look().soft_ink);
   double legend_y = top_ + 8;
   for (const LegendEntry& e : legend) {
-    drawing.line(right() + 14, legend_y, right() + 38, legend_y, e.color, 2.5);
+    drawing.add(Line{right() + 14, legend_y, right() + 38, legend_y, e.color, 2.5, 1, e.dashed});
     drawing.text(right() + 46, legend_y + tick_size * 0.36, e.label, {tick_size, Anchor::start, look().ink});
     legend_y += legend_step;
   }

@@ -29,6 +29,7 @@ struct Axis {
 struct LegendEntry {
   std::string label;
   Rgb color;
+  bool dashed = false;
 };
 
 // A plotting area with axes, a title, a legend on the right and notes below. Set the public members, then begin().

@@ -266,8 +266,10 @@ Figure grid(const char* op, const std::vector<Matrix>& matrices, std::int64_t al
   const std::int64_t columns = options.columns() > 0 ? std::min(options.columns(), count) : grid_columns(count);
   const std::int64_t rows = (count + columns - 1) / columns;
   const bool values = wants_values(first, options) && (count == 1 || options.annotate().value_or(false));
-  const Cells cell = cell_size(first, values, count == 1 && !options.x().empty(),
-                               count == 1 ? 380 : std::max(150.0, 720.0 / static_cast<double>(columns)));
+  const Cells chosen = cell_size(first, values, count == 1 && !options.x().empty(),
+                                 count == 1 ? 380 : std::max(150.0, 720.0 / static_cast<double>(columns)));
+  const double given = options.cell_size();
+  const Cells cell = given > 0 ? Cells{given, given} : chosen;
   const Panel model{first, scale, x, y, cell, values, look};
   const ColumnLabels below = column_labels(x, cell.w);
   const double w = model.width(), h = model.height();

@@ -30,7 +30,7 @@ class Writer {
   }
   void operator()(const Line& l) {
     out_ += "<line" + attribute("x1", l.x1) + attribute("y1", l.y1) + attribute("x2", l.x2) + attribute("y2", l.y2) +
-            attribute("stroke", l.stroke.hex()) + attribute("stroke-width", l.width) +
+            attribute("stroke", l.stroke.hex()) + attribute("stroke-width", l.width) + dashes(l.dashed) +
             opacity("stroke-opacity", l.opacity);
     close("line", "");
   }
@@ -41,8 +41,12 @@ class Writer {
       if (s.kind != Step::Kind::curve) out_ += s.kind == Step::Kind::move ? 'M' : 'L';
       out_ += point(s.x, s.y);
     }
-    out_ += "\" fill=\"none\"" + attribute("stroke", p.stroke.hex()) + attribute("stroke-width", p.width) +
-            " stroke-linejoin=\"round\" stroke-linecap=\"round\"" + opacity("stroke-opacity", p.opacity);
+    if (p.width == 0)
+      out_ += "Z\"" + attribute("fill", p.stroke.hex()) + opacity("fill-opacity", p.opacity);
+    else
+      out_ += "\" fill=\"none\"" + attribute("stroke", p.stroke.hex()) + attribute("stroke-width", p.width) +
+              " stroke-linejoin=\"round\" stroke-linecap=\"round\"" + dashes(p.dashed) +
+              opacity("stroke-opacity", p.opacity);
     close("path", p.title);
   }
   void operator()(const Dot& d) {
@@ -70,6 +74,7 @@ class Writer {
  private:
   static std::string named(const char* name) { return *name ? attribute("class", std::string(name)) : ""; }
   static std::string opacity(const char* name, double v) { return v < 1 ? attribute(name, v) : ""; }
+  static const char* dashes(bool dashed) { return dashed ? " stroke-dasharray=\"5 5\"" : ""; }
   void close(const std::string& element, const std::string& title) {
     out_ += title.empty() ? "/>\n" : "><title>" + escape_xml(title) + "</title></" + element + ">\n";
   }

@@ -216,14 +216,21 @@ bool Lesson::claim(const std::string& what, bool holds) {
   return holds;
 }
 
-void Lesson::ask(const std::string& question, const std::string& answer) {
-  std::vector<plot::Heading> none;
-  const std::string html = "<div class=\"question\"><div class=\"prose\">" + plot::prose_html(question, none) +
-                           "</div><form><input type=\"text\" aria-label=\"Your guess\" placeholder=\"Your guess\"> "
-                           "<button disabled>Show the answer</button></form><div class=\"answer prose\" "
-                           "role=\"status\" tabindex=\"-1\" hidden>" +
-                           plot::prose_html(answer, none) + "</div></div>\n";
-  state_->add(Kind::question, html);
+void Lesson::ask(const Question& question) { state_->add(Kind::question, question.html()); }
+
+void Lesson::text(const std::vector<std::string>& tokens, const std::vector<TextHead>& heads) {
+  constexpr std::size_t max_heads = 4;  // the page has a colour for each
+  const auto T = static_cast<std::int64_t>(tokens.size());
+  if (tokens.empty() || heads.empty() || heads.size() > max_heads)
+    check::fail("Lesson::text", tokens.size(), " tokens and ", heads.size(), " heads: give tokens, and 1 to ",
+                max_heads, " heads");
+  for (const TextHead& head : heads) {
+    check::defined("Lesson::text", "weights", head.weights());
+    if (head.weights().shape() != Shape{T, T})
+      check::fail("Lesson::text", "weights is ", head.weights().shape(), ": it must be [", T, ", ", T,
+                  "], a row and a column for each token");
+  }
+  state_->add(Kind::text_view, plot::text_html(tokens, heads));
 }
 
 void Lesson::vary(const std::string& name, const std::vector<std::string>& cases,

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "fit/ops/ops.hpp"
@@ -88,6 +89,7 @@ std::string output_html(const CellOutput& o, const std::string& checks) {
       return vary_html(o, checks);
     case Kind::question:
     case Kind::product:
+    case Kind::text_view:
       return o.content;
     case Kind::error:
       return "<pre class=\"error\" role=\"alert\">" + escaped_lines(o.content) + "</pre>\n";
@@ -210,6 +212,24 @@ std::string product_html(const Tensor& a, const Tensor& b, const Tensor& c) {
          table("a", a) + "<span>·</span>" + table("b", b) + "<span>=</span>" + table("c", c) +
          "</div><p class=\"sum\" role=\"status\">Point at a number of the result.</p><button type=\"button\" "
          "class=\"play\">▶ Play</button></div>\n";
+}
+
+std::string text_html(const std::vector<std::string>& tokens, const std::vector<TextHead>& heads) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const TextHead& head : heads) {
+    std::vector<std::vector<double>> rows;
+    for (std::int64_t i = 0; i < head.weights().size(0); ++i) {
+      rows.push_back(head.weights()[i].to(float64).to_vector<double>());
+      for (double& w : rows.back()) w = std::round(w * 1e4) / 1e4;
+    }
+    all.push_back({{"name", head.name()}, {"weights", rows}, {"fromKey", head.from_key()}});
+  }
+  std::string words;
+  for (const std::string& token : tokens) words += "<span class=\"token\">" + escape_xml(printable(token)) + "</span>";
+  return "<div class=\"text\" tabindex=\"0\" role=\"application\" aria-label=\"A text with arcs of attention. Arrow "
+         "keys go from token to token.\"><div class=\"stage\"><svg aria-hidden=\"true\"></svg><div class=\"tokens\">" +
+         words + "</div></div><div class=\"told\" role=\"status\"></div><script type=\"application/json\">" +
+         page::script_json(all) + "</script></div>\n";
 }
 
 std::string lesson_html(const std::string& title, const std::vector<Heading>& headings,

@@ -10,7 +10,7 @@
 namespace fit::plot {
 namespace {
 
-constexpr char not_shown[] = "// not shown";
+constexpr char not_shown[] = "// not shown", shown_again[] = "// shown";
 
 std::string after_spaces(const std::string& line) {
   return line.substr(std::min(line.size(), line.find_first_not_of(" \t")));
@@ -41,7 +41,9 @@ std::string tidy(std::vector<std::string> lines) {
   for (const std::string& line : lines)
     if (!is_empty(line)) indent = std::min(indent, indentation(line));
   std::string text;
-  for (const std::string& line : lines) text += (is_empty(line) ? "" : line.substr(indent)) + '\n';
+  for (std::size_t i = 0; i < lines.size(); ++i)  // of several empty lines, one stays
+    if (i == 0 || !is_empty(lines[i]) || !is_empty(lines[i - 1]))
+      text += (is_empty(lines[i]) ? "" : lines[i].substr(indent)) + '\n';
   return text;
 }
 
@@ -91,10 +93,10 @@ Statement statement_at(const std::vector<std::string>& code, std::size_t first) 
   return s;
 }
 
-// Whether a statement checks or draws: it calls such a function of the lesson, or names plot::. What prints in the
-// terminal is shown.
+// Whether a statement checks or draws: it calls a function of the lesson, or names plot::. What prints in the terminal
+// is shown.
 bool checks_or_draws(const std::string& statement) {
-  if (begins_call(statement, "claim|at_least|at_most|figure|picture|heads|page|ask|product") ||
+  if (begins_call(statement, "claim|at_least|at_most|figure|picture|heads|page|ask|product|text|vary|progress") ||
       (begins_with(statement, "return ") && checks_or_draws(statement.substr(7))))
     return true;
   const bool opens_block = statement[statement.find_last_not_of(' ')] == '{';
@@ -102,30 +104,21 @@ bool checks_or_draws(const std::string& statement) {
 }
 
 // Moves the statements that check or draw from `code` to the result. Questions are left out: they hold the answers.
-// The body of vary() stays in the code, without its claims.
 std::vector<std::string> take_checks(std::vector<std::string>& code) {
   std::vector<std::string> rest, checks, questions;
-  int in_vary = 0;         // open brackets
-  std::size_t margin = 0;  // of the call of vary()
-  for (std::size_t i = 0; i < code.size(); ++i) {
-    if (in_vary > 0 ? !begins_call(code[i], "claim") : begins_call(code[i], "vary")) {
-      if (in_vary == 0) margin = indentation(code[i]);
-      in_vary += open_brackets(code[i]);
-      rest.push_back(code[i]);
-      continue;
-    }
-    if (const Statement statement = statement_at(code, i); in_vary == 0 && !checks_or_draws(statement.text)) {
+  for (std::size_t i = 0; i < code.size();) {
+    const Statement statement = statement_at(code, i);
+    if (!checks_or_draws(statement.text)) {
       for (; i < statement.end; ++i) rest.push_back(code[i]);
-      --i;
       continue;
     }
     auto& to = begins_call(code[i], "ask") ? questions : checks;
-    const std::size_t further = in_vary > 0 ? indentation(code[i]) - std::min(margin, indentation(code[i])) : 0;
-    for (int open = 0; i < code.size(); ++i) {
-      to.push_back(code[i].substr(std::min(further, indentation(code[i]))));
-      open += open_brackets(code[i]);
-      const std::size_t end = code[i].find_last_not_of(" \t");
-      if (open <= 0 && end != std::string::npos && code[i][end] == ';') break;
+    for (int open = 0; i < code.size();) {
+      const std::string& line = code[i++];
+      to.push_back(line);
+      open += open_brackets(line);
+      const std::size_t end = line.find_last_not_of(" \t");
+      if (open <= 0 && end != std::string::npos && line[end] == ';') break;
     }
   }
   code = std::move(rest);
@@ -172,8 +165,9 @@ std::vector<SourceCell> source_cells(const std::string& name, const std::string&
       inner_prose = 0;
     } else if (!after_spaces(line).empty()) {
       demand_mark();
-      shown = shown && after_spaces(line) != not_shown && !begins_with(line, "int main(");
-      code.push_back(shown && !is_preamble(line) ? line : "");
+      const std::string s = after_spaces(line);
+      shown = (shown && s != not_shown && !begins_with(line, "int main(")) || s == shown_again;
+      code.push_back(shown && s != shown_again && !is_preamble(line) ? line : "");
     } else if (!code.empty()) {
       code.emplace_back();
     }

@@ -9,8 +9,8 @@ struct SourceCell {
   int first = 0, last = 0;  // lines, counted from 1
   std::string prose;        // without the comment marks
   std::string code;         // without the common indentation and without cell();
-  std::string checks;       // the statements of the code that check or draw: claims, figures and their options
-  bool marked = false;      // has a cell(): output up to that line is shown below the code
+  std::string checks;   // the statements of the code that check or draw: calls of the lesson, figures and their options
+  bool marked = false;  // has a cell(): output up to that line is shown below the code
 };
 
 // Splits a source file into cells (fit/lesson.hpp shows the form). Throws Error with the line if prose in a function

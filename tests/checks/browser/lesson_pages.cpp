@@ -78,7 +78,20 @@ int main(int argc, char** argv) {
   /// The weights $\name{scores}{S}$.
   lesson.cell();
   const Tensor scores = values();
-  lesson.ask("How much is *one* and one?", "Two, <b>always</b>.");
+  lesson.ask(Question("How much is *one* and one?")
+                 .wrong("One", "That is *one*.")
+                 .right("Two", "Two, <b>always</b>.")
+                 .wrong("$3$", "Too much."));
+  lesson.ask(Question("Half of one?").numbers(tensor(0.5), 0.01, "A half.").wrong("2", "Twice."));
+  lesson.ask(Question("The identity?").numbers(eye(2), 0.01, "It is.").otherwise("Ones on the diagonal."));
+  const auto names = plot::Options().x({"a", "b"}).y({"p", "q"}).xlabel("Key").ylabel("Query");
+  lesson.ask(Question("The largest?")
+                 .cell(plot::heatmap(tensor({{1., 2.}, {4., 3.}}), names))
+                 .right("q → a", "Four.")
+                 .wrong("p → a", "The smallest.")
+                 .otherwise("No."));
+  lesson.text({"x", "y", "z"}, {TextHead().name("First").weights(weights()),
+                                TextHead().name("Second").weights(tril(ones({3, 3}))).from_key(true)});
   lesson.vary("d_k", {1, 4, 16}, [&](double d_k) {
     std::cout << "d_k is " << d_k << '\n';
     lesson.claim("d_k is positive", d_k > 0);

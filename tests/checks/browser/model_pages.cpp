@@ -113,6 +113,7 @@ void kinds(const std::string& folder, const text::CharVocabulary& vocabulary) {
       {"none", small().positions(P::none).bias(false).window(7).num_heads(2)}};
   for (const auto& [name, options] : all) {
     nn::GPT gpt(options);
+    if (name == "alibi") gpt.head.bias = nn::Parameter(zeros({28}));
     fill(gpt);
     const auto o = plot::ModelPageOptions().title("Kind: " + name).float32(true);
     plot::write_model_page(folder + "/kind_" + name + ".html", gpt, vocabulary, {text, second}, o);

@@ -237,6 +237,16 @@ TEST_CASE("MultiHeadAttention is its heads one by one, side by side") {
 TEST_CASE("MultiHeadAttention's options") {
   auto o = nn::MultiHeadAttentionOptions().dropout(0);
   const Tensor x = random({2, 4, 8});
+  SECTION("inputs of other features than the output") {
+    const nn::SelfAttention attention(8, 4, o.qdim(3).kdim(3).vdim(3));
+    const nn::MultiHeadAttention& mha = attention.multihead_attn;
+    const Tensor in = random({2, 4, 3});
+    const auto heads = [](const Tensor& t) { return heads_last(t, 4); };
+    const Tensor z = attend(heads(mha.w_q(in)), heads(mha.w_k(in)), heads(mha.w_v(in))).output;
+    CHECK(max_difference(attention(in), mha.w_o(z)) < 1e-6);
+    CHECK_THROWS_WITH(attention(x), Catch::Contains("query has shape [2, 4, 8]: it must be (B, S, 3)"));
+    CHECK_THROWS_WITH(nn::torch_names(mha), Catch::Contains("qdim is 3, d_model is 8"));
+  }
   SECTION("keys and values of other widths, fewer heads for them, no qkv bias") {
     o.kdim(5).vdim(3).num_kv_heads(2).qkv_bias(false);
     nn::MultiHeadAttention mha(8, 4, o);

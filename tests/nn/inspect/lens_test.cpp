@@ -115,9 +115,10 @@ TEST_CASE("the names of the values of a GPT", "[lens]") {
   Strings inner;  // without the inputs and outputs of layers
   for (const std::string& name : names)
     if (name.rfind(".in") != name.size() - 3 && name.rfind(".out") != name.size() - 4) inner.push_back(name);
-  CHECK(inner == Strings{"h.0.resid_pre", "h.0.attn.q_unrotated", "h.0.attn.k_unrotated", "h.0.attn.q", "h.0.attn.k",
-                         "h.0.attn.v", "h.0.attn.scores", "h.0.attn.weights", "h.0.attn.z", "h.0.attn.head_out",
-                         "h.0.resid_mid", "h.0.mlp.pre", "h.0.mlp.post", "h.0.resid_post"});
+  CHECK(inner == Strings{"h.0.resid_pre", "h.0.ln_1.scale", "h.0.attn.q_unrotated", "h.0.attn.k_unrotated",
+                         "h.0.attn.q", "h.0.attn.k", "h.0.attn.v", "h.0.attn.scores", "h.0.attn.weights", "h.0.attn.z",
+                         "h.0.attn.head_out", "h.0.resid_mid", "h.0.ln_2.scale", "h.0.mlp.pre", "h.0.mlp.post",
+                         "h.0.resid_post", "ln_f.scale"});
   for (const char* layer : {"wte", "h.0", "h.0.ln_1", "h.0.attn", "h.0.attn.qkv", "h.0.mlp.fc", "ln_f", "head"})
     for (const char* suffix : {".in", ".out"})
       CHECK(std::count(names.begin(), names.end(), std::string(layer) + suffix) == 1);

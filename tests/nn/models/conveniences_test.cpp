@@ -7,6 +7,7 @@
 #include "fit/nn/models/generate.hpp"
 #include "fit/nn/models/gpt.hpp"
 #include "fit/nn/optim/adam.hpp"
+#include "fit/nn/optim/optim.hpp"
 #include "fit/nn/tokenizers/text.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
@@ -64,6 +65,11 @@ TEST_CASE("generate() counts what an assistant proposed, and what the model wrot
   CHECK(all.accepted == 15);
   CHECK(some.made > all.made);
   CHECK(some.accepted < some.made);
+  CHECK(some.made <= 22);  // each time one more than were right
+  Generator one(3), two(3);                // the same text without the mode, as no two tokens are equally likely here
+  const auto o = nn::GenerateOptions().max_new_tokens(20).assistant_model(&other);
+  CHECK(nn::generate(gpt, {{1, 2, 3}}, nn::GenerateOptions(o).batch_invariant(false).generator(&one)) ==
+        nn::generate(gpt, {{1, 2, 3}}, nn::GenerateOptions(o).generator(&two)));
 }
 
 TEST_CASE("a stream of tokens gives whole characters", "[conveniences]") {

@@ -166,4 +166,17 @@ TEST_CASE("warm-up, a constant rate and a decay", "[schedule]") {
   CHECK_THROWS_WITH(optim::WarmupStableDecayLR(optimizer, 10, 1, 1, 2), Contains("min_factor is 2"));
 }
 
+TEST_CASE("warm-up from 0, a cosine and a floor", "[schedule]") {
+  Tensor p = ones({1}).requires_grad_();
+  optim::SGD optimizer({p}, 0.5);
+  optim::WarmupCosineLR schedule(optimizer, 8, 2, 0.5);
+  std::vector<double> rates;
+  for (int t = 0; t < 10; ++t, schedule.step()) rates.push_back(optimizer.lr());
+  const double c = std::sqrt(0.75) / 8;  // of cos(pi / 6)
+  const std::vector<double> expected = {0, 0.25, 0.5, 0.375 + c, 0.4375, 0.375, 0.3125, 0.375 - c, 0.25, 0.25};
+  for (std::size_t t = 0; t < rates.size(); ++t) CHECK(rates[t] == Approx(expected[t]).margin(1e-12));
+  CHECK_THROWS_WITH(optim::WarmupCosineLR(optimizer, 10, 10), Contains("[WarmupCosineLR] warmup is 10, steps 10"));
+  CHECK_THROWS_WITH(optim::WarmupCosineLR(optimizer, 10, 1, 2), Contains("min_factor is 2"));
+}
+
 }  // namespace fit::test::muon_test

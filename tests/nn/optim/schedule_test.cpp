@@ -247,6 +247,10 @@ std::vector<Factor> factors() {
          const double left = std::max(0., 20 - t) / 8;
          return t < 4 ? (t + 1) / 4 : t < 12 ? 1 : left + (1 - left) * 0.1;
        }},
+      {"WarmupCosineLR", [](Optimizer& o) { return make<WarmupCosineLR>(o, 18, 4, 0.1); },
+       [=](double t, double) {
+         return t < 4 ? t / 4 : 0.1 + 0.9 * (1 + std::cos(pi * (std::min(t, 18.) - 4) / 14)) / 2;
+       }},
       {"NoamLR", [](Optimizer& o) { return make<NoamLR>(o, 16, 5); },
        [](double t, double) { return std::min(1 / std::sqrt(t + 1), (t + 1) * std::pow(5, -1.5)) / 4; }},
   };

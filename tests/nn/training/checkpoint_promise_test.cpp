@@ -162,6 +162,7 @@ TEST_CASE("what is saved can be loaded: every schedule, early stopping and the g
   all["ExponentialLR"] = [](Optimizer& o) { return std::make_shared<ExponentialLR>(o, 0.9); };
   all["LinearLR"] = [](Optimizer& o) { return std::make_shared<LinearLR>(o); };
   all["ConstantLR"] = [](Optimizer& o) { return std::make_shared<ConstantLR>(o); };
+  all["WarmupCosineLR"] = [](Optimizer& o) { return std::make_shared<WarmupCosineLR>(o, 20, 3, 0.1); };
   all["WarmupStableDecayLR"] = [](Optimizer& o) { return std::make_shared<WarmupStableDecayLR>(o, 20, 3, 10); };
   all["PolynomialLR"] = [](Optimizer& o) { return std::make_shared<PolynomialLR>(o); };
   all["LambdaLR"] = [=](Optimizer& o) { return std::make_shared<LambdaLR>(o, half); };

@@ -14,6 +14,14 @@
 #include <xtensor/io/xcsv.hpp>
 #include <xtensor/views/xview.hpp>
 #else
+#include <xtensor/xstorage.hpp>
+#if defined(__clang_major__) && __clang_major__ >= 19 && !defined(DOXYGEN)
+// clang 19 finds two definitions for xt::svector, C<T, N> and its own. This one is more special than both.
+template <class X, class T, std::size_t N>
+struct xt::rebind_container<X, xt::svector<T, N, std::allocator<T>, true>> {
+  using type = xt::svector<X, N, std::allocator<X>, true>;
+};
+#endif
 #include <xtensor/xadapt.hpp>
 #include <xtensor/xarray.hpp>
 #include <xtensor/xbuilder.hpp>

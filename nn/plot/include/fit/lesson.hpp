@@ -31,10 +31,9 @@
 ///     shows A. Pointing at it marks the name `weights` in the code, and the figures that are drawn from it.
 ///   * All lines between two pieces of prose are code. Prose at the left margin explains the definitions below it.
 ///     After prose in a function, call lesson.cell(): the page shows the output from there below that code.
-///   * After a line "// not shown", code is left out up to the next prose.
-///   * Claims, figures, and what else names plot:: stand behind the line "How this is checked", not in the shown code.
-///   A
-///     call of vary() stays in the code with its figures. Questions and answers are in no code.
+///   * After a line "// not shown", code is left out up to a line "// shown", or up to the next prose.
+///   * Calls of the lesson (claims, figures, vary() …), and what else names plot::, stand behind the line "How this is
+///     checked", not in the shown code. So the shown code only computes. Questions and answers are in no code.
 namespace fit {
 
 /// The options of Lesson.
@@ -42,6 +41,50 @@ struct LessonOptions {
   FIT_OPTION(std::string, title);  ///< The title of the window; the first heading if empty.
   /// The text of the program; if empty, the file that constructs the Lesson.
   FIT_OPTION(std::string, source);
+};
+
+/// A question that the page checks. The reader chooses an answer, enters numbers, or points at a cell of a heat map.
+/// The page answers each try with a word: why it is wrong, or why it is right. All texts are prose (see above).
+///
+///     lesson.ask(Question("Which is larger?").wrong("2", "It is the smaller one.").right("3", "It is."));
+///     lesson.ask(Question("How much is 1 / 4?").numbers(tensor(0.25), 0.005, "A quarter.").wrong("4", "Turn it
+///     over.")); lesson.ask(Question("Who looks at **cat**?").cell(map).right("sat → cat", "It
+///     does.").otherwise("Another one."));
+class Question {
+ public:
+  explicit Question(std::string text);
+  /// An answer and the word on it: a choice, in the order of the calls. With numbers(), a frequent mistake, a number.
+  /// With cell(), the names of the cell's row and column, "row → column".
+  Question& right(const std::string& answer, const std::string& word);
+  Question& wrong(const std::string& answer, const std::string& word);
+  /// The word on every other try.
+  Question& otherwise(const std::string& word);
+  /// Asks for the numbers of a tensor of up to two axes. A number is right if it differs by at most `within`.
+  Question& numbers(const Tensor& answer, double within, const std::string& word);
+  /// Asks for a cell of this heat map.
+  Question& cell(const plot::Figure& map);
+  /// As HTML. Throws Error without a right answer, with several, and with one choice only.
+  std::string html() const;
+
+ private:
+  struct Answer {
+    std::string text, word;
+    bool right;
+  };
+  std::string fields() const;
+
+  std::string text_, otherwise_, map_;
+  std::vector<Answer> answers_;
+  Tensor numbers_;
+  double within_ = 0;
+};
+
+/// A head of Lesson::text().
+struct TextHead {
+  FIT_OPTION(std::string, name);  ///< Its name in the page.
+  FIT_OPTION(Tensor, weights);    ///< [T, T]: of each query (row) on each key.
+  /// Asks from the token to which the head before it attends most, not from the one that is pointed at.
+  FIT_OPTION(bool, from_key) = false;
 };
 
 /// Captures std::cout and printf for the page during its lifetime. The output is still printed. Only one Lesson may
@@ -70,8 +113,11 @@ class Lesson {
   /// Prints "[ok] what" or "[FAILED] what". A failed claim is red on the page. The same claim about several cases of a
   /// vary() counts once, and holds if it holds in all of them. Returns `holds`.
   bool claim(const std::string& what, bool holds);
-  /// Adds a question. The page hides the answer until the reader enters a guess. Both are prose (see above).
-  void ask(const std::string& question, const std::string& answer);
+  /// Adds a question, which the page checks.
+  void ask(const Question& question);
+  /// Adds a text. If the reader points at a token, arcs lead to the tokens that each head attends to. At first the last
+  /// token is chosen. Throws Error without tokens or heads, above four heads, and for weights that are not [T, T].
+  void text(const std::vector<std::string>& tokens, const std::vector<TextHead>& heads);
   /// Calls f with each value. The page shows the output of one call, with a slider over the values:
   ///     lesson.vary("d_k", {1, 16, 256}, [&](double d_k) { lesson.figure(plot::heatmap(softmax(scores * d_k))); });
   /// Throws Error if there are no values, for vary() inside vary(), and for cell() inside vary().

@@ -54,6 +54,7 @@ struct Options {
   FIT_OPTION(std::optional<bool>, annotate);  ///< Writes values into cells; by default up to 12 rows and columns.
   FIT_OPTION(bool, colorbar) = true;          ///< Whether there is a colour bar.
   FIT_OPTION(std::string, bar_label);         ///< The name of the colour bar.
+  FIT_OPTION(double, cell_size) = 0;          ///< The width and height of a cell in pixels. 0: as the matrix needs.
   FIT_OPTION(std::int64_t, columns) = 0;      ///< In heads(): the maps in a row. 0: the grid is nearly square.
   FIT_OPTION(Theme, theme) = Theme::light;    ///< The background.
 };
@@ -141,13 +142,16 @@ class Coordinates {
 };
 
 /// A curve through (x[i], y[i]): Curve{"loss", x, y}, or Curve{"loss", y} with x = 0, 1, …. A value that is not finite
-/// interrupts it.
+/// interrupts it. With a band: Curve("forecast", x, median).low(quantile_10).high(quantile_90).
 struct Curve {
   Curve(std::string name = "", const Coordinates& values = {}) : label(std::move(name)), y(values.values()) {}
   Curve(std::string name, const Coordinates& across, const Coordinates& up)
       : label(std::move(name)), x(across.values()), y(up.values()) {}
   std::string label;
   std::vector<double> x, y;
+  FIT_OPTION(Coordinates, low);      ///< The lower edge of a pale band, for each point; none if empty.
+  FIT_OPTION(Coordinates, high);     ///< Its upper edge.
+  FIT_OPTION(bool, dashed) = false;  ///< Draws dashes. The 8th to 14th curve have the first colours, and dashes.
 };
 
 /// The options of lines().
@@ -162,7 +166,7 @@ struct LineOptions {
 };
 
 /// Curves with axes, and a legend if there are labels, such as the loss of a training. Throws Error if there is nothing
-/// to draw, or if x and y of a curve differ in length.
+/// to draw, or if x and y of a curve, or the edges of its band, differ in length.
 Figure lines(const std::vector<Curve>& curves, const LineOptions& options = {});
 
 /// The options of histogram().

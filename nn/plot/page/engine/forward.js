@@ -188,7 +188,7 @@ function normedBy(config, weightOf, x, name) {
 
 // What the residual x [rows, C] predicts: logits [rows, vocab].
 function readOut(config, weightOf, x) {
-  const logits = linear(normedBy(config, weightOf, x, "ln_f"), x.length / config.d_model, weightOf("head.weight") ?? weightOf("wte.weight"), null);
+  const logits = linear(normedBy(config, weightOf, x, "ln_f"), x.length / config.d_model, weightOf("head.weight") ?? weightOf("wte.weight"), weightOf("head.bias"));
   const cap = config.logit_cap;
   if (cap > 0) logits.forEach((v, i) => { logits[i] = cap * Math.tanh(v / cap); });
   return logits;

@@ -75,12 +75,7 @@ class SentenceView {
   arc(from, to, weight, chosen) {
     const a = this.boxes[from], b = this.boxes[to];
     if (!a || !b) return null;
-    // In one line of words it stands above them; to a line above it leads from below.
-    const high = 14 + Math.min(34, Math.abs(a.x - b.x) * 0.16);
-    const d = from === to ? `M${a.x - 9} ${a.y} C${a.x - 20} ${a.y - 26} ${a.x + 20} ${a.y - 26} ${a.x + 9} ${a.y}`
-      : a.y === b.y ? `M${a.x} ${a.y} C${a.x} ${a.y - high} ${b.x} ${a.y - high} ${b.x} ${b.y}`
-        : `M${a.x} ${a.y} C${a.x} ${a.y - 36} ${b.x} ${b.bottom + 36} ${b.x} ${b.bottom}`;
-    return svgElement("path", { d, class: chosen ? "chosen" : "", "stroke-width": (1 + 7 * weight).toFixed(2), opacity: chosen ? 1 : (0.25 + 0.75 * weight).toFixed(2) });
+    return svgElement("path", { d: arcPath(a, b), class: chosen ? "chosen" : "", "stroke-width": (1 + 7 * weight).toFixed(2), opacity: chosen ? 1 : (0.25 + 0.75 * weight).toFixed(2) });
   }
 }
 

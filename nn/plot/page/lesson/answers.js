@@ -1,21 +1,4 @@
-// What a lesson answers to: questions, sliders, products, symbols.
-
-// The answer shows after a guess.
-function prepareQuestion(question) {
-  const form = question.querySelector("form"), guess = form.querySelector("input"), button = form.querySelector("button");
-  guess.addEventListener("input", () => (button.disabled = guess.value.trim() === ""));
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    if (button.disabled) return;
-    const answer = question.querySelector(".answer"), said = document.createElement("p");
-    said.className = "guessed";
-    said.textContent = `Your guess: ${guess.value.trim()}`;
-    answer.prepend(said);
-    answer.hidden = false;
-    form.hidden = true;
-    answer.focus(); // a screen reader reads it
-  });
-}
+// What a lesson answers to: sliders, products, symbols.
 
 // All cases were computed; the slider shows one of them.
 function prepareVary(vary, number) {
@@ -96,7 +79,8 @@ function prepareSymbol(symbol) {
 }
 
 function prepareAnswers() {
-  document.querySelectorAll(".question").forEach(prepareQuestion);
+  prepareQuestions();
+  document.querySelectorAll(".text").forEach(prepareText);
   document.querySelectorAll(".vary").forEach(prepareVary);
   document.querySelectorAll(".product").forEach(prepareProduct);
   document.querySelectorAll("math [data-name]").forEach(prepareSymbol);

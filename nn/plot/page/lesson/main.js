@@ -10,9 +10,18 @@ function followReading() {
   update();
 }
 
+// Beside the text the contents are open, above it they are folded.
+function foldContents() {
+  const beside = window.matchMedia("(min-width: 1081px)"), contents = document.querySelector("nav details");
+  const fold = () => (contents.open = beside.matches);
+  beside.addEventListener("change", fold);
+  fold();
+}
+
 for (const code of document.querySelectorAll(".code code")) colorCode(code);
 document.querySelectorAll(".code").forEach(addCopyButton);
 followTheme();
+foldContents();
 await prepareColors();
 for (const root of document.querySelectorAll(".heads-view")) await new HeadsView(root).show();
 followPointer();

@@ -77,11 +77,17 @@ class ScaledDotProductAttention final : public AttentionLayer {
   AttentionOptions numbers_;  // dropout, temperature, scale, generator
 };
 
+/// proj(z), the end of an attention of your own: z [B, S, H D] or [N, H D] are the outputs of the heads, side by side.
+/// Offers nn::Lens what each head adds, as "head_out", [B, H, S, C] or [1, H, N, C].
+Tensor project_heads(const Linear& proj, const Tensor& z, std::int64_t num_heads);
+
 /// The options of MultiHeadAttention.
 struct MultiHeadAttentionOptions {
   FIT_OPTION(double, dropout) = 0.1;              ///< The dropout of the weights, in training.
   FIT_OPTION(bool, bias) = true;                  ///< Whether the four projections have a bias.
   FIT_OPTION(std::optional<bool>, qkv_bias);      ///< The same for w_q, w_k and w_v; `bias` if not given.
+  /// The features of the query; d_model if not given. With kdim and vdim, inputs of d_in features give d_model.
+  FIT_OPTION(std::optional<std::int64_t>, qdim);
   FIT_OPTION(std::optional<std::int64_t>, kdim);  ///< The features of the key; d_model if not given.
   FIT_OPTION(std::optional<std::int64_t>, vdim);  ///< The features of the value; d_model if not given.
   /// The heads of keys and values, which may be fewer than those of queries; num_heads if not given.
@@ -115,12 +121,12 @@ class MultiHeadAttention final : public AttentionLayer {
   MultiHeadAttention(const char* op, std::int64_t d_model, std::int64_t num_heads,
                      const MultiHeadAttentionOptions& options);
 
-  /// query (B, Sq, d_model), key (B, Sk, kdim), value (B, Sk, vdim) -> (B, Sq, d_model).
+  /// query (B, Sq, qdim), key (B, Sk, kdim), value (B, Sk, vdim) -> (B, Sq, d_model).
   Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value,
                  const AttentionContext& context = {}) const override;
   KVCache::LayerShape cache_shape() const override;
 
-  /// Features of the queries and of the result.
+  /// Features of the projected queries and of the result.
   std::int64_t d_model() const { return d_model_; }
   /// Heads of the queries.
   std::int64_t num_heads() const { return num_heads_; }

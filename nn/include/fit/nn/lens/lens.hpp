@@ -30,8 +30,11 @@
 ///   * Attention, outside the graph: scores [B, H, Sq, Sk], with scale and bias, -inf for masked pairs; weights after
 ///     softmax, before dropout.
 ///   * Feed-forward layers: pre and post, before and after the activation, [B, S, hidden].
+///   * LayerNorm and RMSNorm: scale, the deviation by which they divide, [B, S, 1].
 ///
-/// A layer of your own has these names through the layers that it is made of, and offers more by fit::observed().
+/// A layer of your own has these names through the layers that it is made of, and offers more by fit::observed(); an
+/// attention of your own that ends with project_heads() has head_out. For a name of TransformerLens, the Error has
+/// ours.
 namespace fit::nn {
 
 class GPT;

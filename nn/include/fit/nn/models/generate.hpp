@@ -54,12 +54,16 @@ struct GenerateOptions : SamplingOptions {
   FIT_OPTION(Generator*, generator) = nullptr;  ///< The random number generator; the default one if null.
   /// The type of keys and values in the cache; the model's if not given. bfloat16 needs half the memory of float32.
   FIT_OPTION(std::optional<DType>, cache_dtype);
-  /// A smaller model with the same vocabulary, for speculative decoding (Leviathan et al. 2023): it proposes
-  /// num_assistant_tokens tokens, which the model then reads at once. The text is exactly the one of the mode
-  /// BatchInvariant without an assistant; it comes faster if most proposals are right. Null: none.
+  /// A smaller model with the same vocabulary, for speculative decoding (Leviathan et al. 2023): it proposes tokens,
+  /// which the model then reads at once. The text is exactly the one of the mode BatchInvariant without an assistant;
+  /// it comes faster if most proposals are right. Null: none.
   FIT_OPTION(const GPT*, assistant_model) = nullptr;
-  FIT_OPTION(std::int64_t, num_assistant_tokens) = 4;  ///< The number of tokens that the assistant proposes at a time.
-  FIT_OPTION(Proposals*, proposals) = nullptr;         ///< Where the counts of the assistant's proposals are added.
+  /// The most tokens that the assistant proposes at a time: one more than were right the last time.
+  FIT_OPTION(std::int64_t, num_assistant_tokens) = 4;
+  /// With an assistant, whether the text is that of the mode BatchInvariant. Without the mode it comes faster. Where
+  /// two tokens are equally likely but for rounding, it may then be another text of the same probability.
+  FIT_OPTION(bool, batch_invariant) = true;
+  FIT_OPTION(Proposals*, proposals) = nullptr;  ///< Where the counts of the assistant's proposals are added.
   /// Called for each new token of a row, in the order in which a row has them. It draws nothing, so the texts are the
   /// same. text::Stream makes whole characters of tokens.
   FIT_OPTION(std::function<void(std::int64_t row, std::int64_t token)>, on_token);

@@ -182,6 +182,13 @@ class WarmupStableDecayLR final : public Schedule {
                       double min_factor = 0);
 };
 
+/// Warm-up from 0, a half cosine wave, and a floor, over `steps` steps in all, as in many GPTs. At position t: base
+/// t / warmup for t < warmup; then along the wave from base to base min_factor, which holds at t = steps and after.
+class WarmupCosineLR final : public Schedule {
+ public:
+  WarmupCosineLR(Optimizer& optimizer, std::int64_t steps, std::int64_t warmup, double min_factor = 0);
+};
+
 /// Along a half cosine wave, or linear.
 enum class Anneal { cos, linear };
 

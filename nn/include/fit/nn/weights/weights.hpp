@@ -21,11 +21,11 @@ class GPT;
 /// One step of a NameMap. In names, `*` matches one or more characters, also dots. The text of the n-th `*` replaces
 /// the n-th `*` of the other side, so both sides have the same number.
 struct NameRule {
-  enum class Kind { rename, transpose, split, join, drop, strip, refuse, shift, regroup, skip_rows };
+  enum class Kind { rename, transpose, split, join, drop, strip, refuse, shift, regroup, skip_rows, merge_heads };
   Kind kind;
   std::vector<std::string> theirs, ours;
   /// Of the parts of a split or join along the first axis; equal parts if empty. The groups of regroup(). The number of
-  /// skip_rows().
+  /// skip_rows() and merge_heads().
   std::vector<std::int64_t> sizes;
   std::string why;  ///< the reason of a refuse()
   double by = 0;    ///< the number of a shift()
@@ -37,7 +37,7 @@ using NameMap = std::vector<NameRule>;
 
 /// Renames. All rules throw Error if the two sides differ in their number of `*`.
 NameRule rename(const std::string& theirs, const std::string& ours);
-/// Renames and transposes a matrix, such as GPT-2's: [in, out] <-> [out, in].
+/// Renames and transposes a matrix, such as GPT-2's: [in, out] <-> [out, in]. Of three axes, the last two.
 NameRule transpose(const std::string& theirs, const std::string& ours);
 /// Splits their tensor into several of ours along the first axis: in_proj_weight <-> w_q, w_k, w_v.
 NameRule split(const std::string& theirs, const std::vector<std::string>& ours,
@@ -52,6 +52,8 @@ NameRule shift(const std::string& theirs, const std::string& ours, double by);
 NameRule regroup(const std::string& theirs, const std::string& ours, std::int64_t groups, std::int64_t parts);
 /// Renames and removes the first rows: RoBERTa's positions begin at 2. to_theirs() adds them as zeros.
 NameRule skip_rows(const std::string& theirs, const std::string& ours, std::int64_t rows);
+/// Renames and makes one axis of the first two: [heads, D, …] <-> [heads D, …].
+NameRule merge_heads(const std::string& theirs, const std::string& ours, std::int64_t heads);
 /// Ignores tensors that we don't need. to_theirs() does not restore them.
 NameRule drop(const std::string& theirs);
 /// Removes a prefix of their names, such as "bert.", if it is there. to_theirs() adds it to all names.
@@ -85,6 +87,9 @@ NameMap gpt2_names(const GPT& gpt);
 NameMap llama_names(const GPT& gpt);
 /// nanoGPT's names, for nn::GPT with Activation::gelu.
 NameMap nanogpt_names(const GPT& gpt);
+/// TransformerLens's names, for nn::GPT with learned positions and LayerNorm, whose norms are not folded. A state with
+/// "unembed.b_U" needs a head with a bias: `gpt.head.bias = nn::Parameter(zeros({vocab_size}))`.
+NameMap transformer_lens_names(const GPT& gpt);
 /// Hugging Face's names of BERT, for nn::BERT. Drops the layers after the encoder (pooler, heads).
 NameMap bert_names(const BERT& bert);
 
