@@ -27,7 +27,7 @@ inline V clamp(const V& x, Element<V> low, Element<V> high) {
 // e^x for x <= 90 (double: any x). For double, 0 below the smallest normal number, and possibly infinite slightly too
 // early.
 template <class V>
-[[gnu::always_inline]] inline V exp_limited(const V& x) {
+inline V exp_limited(const V& x) {
   if constexpr (is_float<V>) {
     // x = (n + f) ln 2, with 1 / ln 2 in two parts. The product from which n is subtracted must not be rounded.
     const V c = xsimd::max(V(-176), x), high(1.44269502f), t = xsimd::fma(c, high, V(exponent_bits));  // keeps NaN
@@ -39,7 +39,7 @@ template <class V>
 }
 // The same for all x.
 template <class V>
-[[gnu::always_inline]] inline V exp_normal(const V& x) {
+inline V exp_normal(const V& x) {
   if constexpr (is_float<V>)
     return exp_limited(xsimd::min(V(90), x));
   else
@@ -47,7 +47,7 @@ template <class V>
 }
 
 template <class V>
-[[gnu::always_inline]] inline V exp(const V& x) {
+inline V exp(const V& x) {
   const V y = exp_normal(x);
   if constexpr (!is_float<V>) {
     // Near the ends of the range, xsimd::exp returns infinity or zero too early: there e^x = (e^(x/2))^2.
@@ -223,17 +223,16 @@ inline V sigmoid(const V& x) {
   return xsimd::select(x < V(0), z, V(1)) / (V(1) + z);
 }
 
-// m e^x in two steps, for an e^x that is beyond the range.
+// m e^x in two steps, for an e^x beyond the range. A call, as it is rare.
 template <class V>
 [[gnu::noinline]] V times_far_exp(const V& m, const V& x) {
   const V half = exp_normal(V(0.5) * x);
   return (m * half) * half;
 }
 
-// m e^x; `power` is exp_normal(x). Accurate to the last digits, even if e^x alone is beyond the range. The compiler
-// inlines little in a source as large as that of all functions, so what each lane passes says so itself.
+// m e^x; `power` is exp_normal(x). Accurate to the last digits, even if e^x alone is beyond the range.
 template <class V>
-[[gnu::always_inline]] inline V times_exp(const V& m, const V& x, const V& power) {
+inline V times_exp(const V& m, const V& x, const V& power) {
   const V y = m * power;
   const auto far = xsimd::abs(x) > V(is_float<V> ? 87 : 708);
   return xsimd::any(far) ? xsimd::select(far, times_far_exp(m, x), y) : y;
@@ -243,9 +242,9 @@ template <class V>
 // (1 + tanh u) / 2 = sigmoid(2 u).
 template <class V>
 struct Sigmoid {
-  [[gnu::always_inline]] explicit Sigmoid(const V& x)
+  explicit Sigmoid(const V& x)
       : a(-xsimd::abs(x)), power(exp_limited(a)), r(V(1) / (V(1) + power)), negative(x < V(0)) {}
-  [[gnu::always_inline]] V times(const V& m) const {  // m s
+  V times(const V& m) const {  // m s
     const V scaled = m * r;
     return xsimd::select(negative, times_exp(scaled, a, power), scaled);
   }
@@ -295,7 +294,7 @@ inline V times_tanh_slope(const V& m, const V& x) {
 
 // m e^(-f a^2), f = 1 or 1/2. Corrects the rounding error of a^2, which grows with a.
 template <class V>
-[[gnu::always_inline]] inline V times_gaussian(const V& m, const V& a, Element<V> f) {
+inline V times_gaussian(const V& m, const V& a, Element<V> f) {
   const V square = a * a, x = V(-f) * square, error = V(f) * xsimd::fms(a, a, square);
   return times_exp(xsimd::fnma(m, error, m), x, exp_normal(x));
 }

@@ -10,9 +10,11 @@ template <class T, class F, class... In>
 inline void transform(T* out, std::int64_t n, const F& f, const In*... in) {
   using V = Vec<T>;
   constexpr std::int64_t W = V::size;
-  const std::int64_t full = n / W * W, rest = n - full;
-  for (std::int64_t i = 0; i < full; i += W) f(load<V>(in + i)...).store_unaligned(out + i);
-  if (rest) store_part(f(load_part<V>(in + full, rest)...), out + full, rest);
+  for (std::int64_t i = 0; i < n; i += W) {
+    const std::int64_t rest = n - i;
+    const V y = f(rest < W ? load_part<V>(in + i, rest) : load<V>(in + i)...);
+    rest < W ? store_part(y, out + i, rest) : y.store_unaligned(out + i);
+  }
 }
 
 }  // namespace FIT_ISA_NAMESPACE
