@@ -187,7 +187,8 @@ Tensor linspace(double start, double stop, std::int64_t count, DType dtype) {
   const double step = count > 1 ? (stop / 2 - start / 2) / (static_cast<double>(count - 1) / 2) : 0;
   dispatch_floating(dtype, [&](auto kind) {
     using T = decltype(kind);
-    if (!std::isfinite(static_cast<T>(start)) || !std::isfinite(static_cast<T>(stop)))
+    const auto finite = [](double v) { return std::isfinite(static_cast<double>(static_cast<T>(v))); };
+    if (!finite(start) || !finite(stop))
       check::fail("linspace", "start is ", start, ", stop ", stop, ": both must be finite in ", dtype);
     T* const p = y.fresh<T>();
     // Computed from the nearer end, so that both ends are exact and the numbers are symmetric.

@@ -83,9 +83,9 @@ Tensor project_heads(const Linear& proj, const Tensor& z, std::int64_t num_heads
 
 /// The options of MultiHeadAttention.
 struct MultiHeadAttentionOptions {
-  FIT_OPTION(double, dropout) = 0.1;              ///< The dropout of the weights, in training.
-  FIT_OPTION(bool, bias) = true;                  ///< Whether the four projections have a bias.
-  FIT_OPTION(std::optional<bool>, qkv_bias);      ///< The same for w_q, w_k and w_v; `bias` if not given.
+  FIT_OPTION(double, dropout) = 0.1;          ///< The dropout of the weights, in training.
+  FIT_OPTION(bool, bias) = true;              ///< Whether the four projections have a bias.
+  FIT_OPTION(std::optional<bool>, qkv_bias);  ///< The same for w_q, w_k and w_v; `bias` if not given.
   /// The features of the query; d_model if not given. With kdim and vdim, inputs of d_in features give d_model.
   FIT_OPTION(std::optional<std::int64_t>, qdim);
   FIT_OPTION(std::optional<std::int64_t>, kdim);  ///< The features of the key; d_model if not given.
