@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "attention/attend.hpp"
+#include "attention/project_heads.hpp"
 #include "fit/ops/ops.hpp"
 #include "tensor/check.hpp"
 
@@ -19,6 +20,13 @@ T one_of(const char* name, const T& own, const T& given) {
   return own.defined() ? own : given;
 }
 
+// Keys or values (B, kv_heads, past, features) with those of the inputs behind them.
+Tensor grown(const Tensor& before, const Heads& now) {
+  const Tensor joint = features_of(now);  // (B, S, kv_heads features)
+  const Tensor by_head = reshape(joint, {joint.size(0), joint.size(1), before.size(1), before.size(3)});
+  return cat({before, transpose(by_head, 1, 2)}, 2);
+}
+
 }  // namespace
 
 AttentionOptions AttentionContext::options(const AttentionOptions& own) const {
@@ -27,7 +35,7 @@ AttentionOptions AttentionContext::options(const AttentionOptions& own) const {
   AttentionOptions all = own;
   all.mask(combine_masks(own.mask(), terms.mask()));
   all.attends(own.attends() & terms.attends());
-  all.causal(own.causal() || terms.causal() || cache);
+  all.causal(own.causal() || terms.causal() || cache || past);
   all.window(windows[0] == 0 || windows[1] == 0 ? windows[0] + windows[1] : std::min(windows[0], windows[1]));
   all.bias(one_of("a bias", own.bias(), terms.bias()));
   all.alibi(one_of("alibi", own.alibi(), terms.alibi()));
@@ -41,8 +49,11 @@ Tensor AttentionContext::attend(const Heads& q, const Heads& k, const Heads& v, 
   if (own.weights() || own.lse())
     check::fail(context_op, "the options ask for ", own.weights() ? "weights" : "lse",
                 ": the output alone is returned; set AttentionContext::weights, or call fit::attend()");
+  if (past && cache) check::fail(context_op, "a cache and past keys are given: give one of them");
   const AttentionOptions all = options(own).weights(weights != nullptr);
-  const AttentionResult r = fit::detail::attend("attend", q, k, v, all);
+  if (past) *past = {grown(past->keys, k), grown(past->values, v)};
+  const AttentionResult r =
+      fit::detail::attend("attend", q, past ? heads_first(past->keys) : k, past ? heads_first(past->values) : v, all);
   if (weights) weights->push_back(r.weights);
   return r.output;
 }
