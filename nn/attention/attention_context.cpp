@@ -20,11 +20,14 @@ T one_of(const char* name, const T& own, const T& given) {
   return own.defined() ? own : given;
 }
 
+// (B, S, heads features) as (B, heads, S, features).
+Tensor by_head(const Tensor& joint, std::int64_t heads) {
+  return transpose(reshape(joint, {joint.size(0), joint.size(1), heads, joint.size(2) / heads}), 1, 2);
+}
+
 // Keys or values (B, kv_heads, past, features) with those of the inputs behind them.
 Tensor grown(const Tensor& before, const Heads& now) {
-  const Tensor joint = features_of(now);  // (B, S, kv_heads features)
-  const Tensor by_head = reshape(joint, {joint.size(0), joint.size(1), before.size(1), before.size(3)});
-  return cat({before, transpose(by_head, 1, 2)}, 2);
+  return cat({before, by_head(features_of(now), before.size(1))}, 2);
 }
 
 }  // namespace
@@ -49,11 +52,18 @@ Tensor AttentionContext::attend(const Heads& q, const Heads& k, const Heads& v, 
   if (own.weights() || own.lse())
     check::fail(context_op, "the options ask for ", own.weights() ? "weights" : "lse",
                 ": the output alone is returned; set AttentionContext::weights, or call fit::attend()");
-  if (past && cache) check::fail(context_op, "a cache and past keys are given: give one of them");
+  if (past && (cache || weights))
+    check::fail(context_op, "past keys and ", cache ? "a cache" : "a list of weights", " are given: give one of them");
   const AttentionOptions all = options(own).weights(weights != nullptr);
-  if (past) *past = {grown(past->keys, k), grown(past->values, v)};
-  const AttentionResult r =
-      fit::detail::attend("attend", q, past ? heads_first(past->keys) : k, past ? heads_first(past->values) : v, all);
+  if (past) {
+    *past = {grown(past->keys, k), grown(past->values, v)};
+    const Tensor joint = features_of(q), all_q = by_head(joint, joint.size(2) / past->keys.size(3));
+    const Heads keys = heads_first(past->keys), values = heads_first(past->values);
+    const Tensor y =
+        fit::detail::attend("attend", heads_first(all_q), keys, values, all).output;  // (B, H, S, features)
+    return reshape(transpose(y, 1, 2), {y.size(0), y.size(2), y.size(1) * y.size(3)});
+  }
+  const AttentionResult r = fit::detail::attend("attend", q, k, v, all);
   if (weights) weights->push_back(r.weights);
   return r.output;
 }

@@ -44,7 +44,12 @@ void answered_file(const std::string& path, nn::GPTOptions options) {
   nn::GPT model(options.context_length(96));
   {
     const NoGrad no_grad;
-    for (const Tensor& p : model.parameters()) Tensor(p).add_(0.2 * randn(p.shape()));
+    // As large as in trained models: llama.cpp reads gelu from a table in float16, which errs with the size of its values.
+    for (const Tensor& p : model.parameters()) Tensor(p).add_(0.05 * randn(p.shape()));
+    // No byte beyond ASCII is the likeliest: llama.cpp's server holds back what is not a whole character.
+    Tensor head = model.head.weight;
+    const Tensor ascii = head[{range(0, 128)}];
+    head.copy_(cat({ascii, ascii * 0.5, head[{range(256)}]}, 0));
   }
   model.eval();
   const text::BytePairVocabulary pairs({{'t', 'h'}, {256, 'e'}, {' ', 257}});

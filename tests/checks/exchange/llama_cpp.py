@@ -24,6 +24,9 @@ for name in ("gpt2", "llama", "qwen2", "qwen3"):
     params.model.path = str(path)
     params.n_ctx, params.n_parallel, params.warmup, params.verbosity = 96, 1, False, -1
     params.cpuparams.n_threads = 2
+    # By default, keys and values are float16.
+    params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
+    params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
     server = xllamacpp.Server(params)
     vocabulary = expected["logs"].shape[1]
     wanted = {"n_predict": 64, "temperature": 0, "n_probs": vocabulary, "cache_prompt": False, "ignore_eos": True}

@@ -86,7 +86,7 @@ void ops() {
   op("hard",
      [](const Tensor& x) { return hardtanh(x) + 2 * hardsigmoid(4 * x) + 4 * hardswish(3 * x) + 8 * relu6(5 * x); });
   op(
-      "cumsum_exclusive", [](const Tensor& x) { return cumsum(x, 0, CumulativeOptions().reverse().exclusive()); }, 0);
+      "cumsum_exclusive", [](const Tensor& x) { return cumsum(x, 1, CumulativeOptions().reverse().exclusive()); }, 1);
   op("gelu", [](const Tensor& x) { return gelu(x) + gelu(x, Gelu::tanh) * 2 + erf(x); });
   op("steps",
      [](const Tensor& x) { return floor(x) + 2 * ceil(x) + 4 * round(x) + 8 * trunc(x) + 16 * sign(x) + abs(neg(x)); });
@@ -173,7 +173,7 @@ void layers() {
   const auto pools_1d = [](const Inputs& in) {
     return avg_pool1d(max_pool1d(in[0], 2), 3, PoolOptions().stride(1).padding(1));
   };
-  write("layer_pools_1d", nothing(), {signals}, pools_1d, 1, {randn({5, 4, 9})});
+  write("layer_pools_1d", nothing(), {signals}, pools_1d, 2, {randn({5, 3, 9})});
   layer("image_net",
         nn::Sequential{nn::Conv2d(4, 6, 3), nn::BatchNorm(6), nn::ReLU(), nn::GroupNorm(2, 6), nn::Flatten(),
                        nn::Linear(6 * 7 * 6, 3)},
