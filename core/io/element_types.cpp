@@ -1,6 +1,7 @@
 #include "io/element_types.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 
 #include "io/half.hpp"
@@ -62,6 +63,19 @@ const ElementType types[] = {
 
 Tensor ElementType::read(InputFile& in, const Shape& shape) const {
   return convert ? convert(in, shape) : elements(in, shape, dtype);
+}
+
+void ElementType::read_into(InputFile& in, Tensor& to) const {
+  to.before_write("load");
+  const std::int64_t bytes = size_of(to.dtype());
+  if (!convert && dtype == to.dtype()) return in.read(to.fresh<char>(), to.numel() * bytes);
+  constexpr std::int64_t most = 1 << 18;  // elements at a time
+  for (std::int64_t at = 0; at < to.numel();) {
+    const std::int64_t n = std::min(most, to.numel() - at);
+    const Tensor piece = read(in, {n}).to(to.dtype());
+    std::memcpy(to.fresh<char>() + at * bytes, piece.raw(), static_cast<std::size_t>(n * bytes));
+    at += n;
+  }
 }
 
 const ElementType* find_type(const char* ElementType::*format, const std::string& name) {

@@ -18,6 +18,8 @@ struct ElementType {
 
   /// Reads a tensor at the file's position.
   Tensor read(InputFile& in, const Shape& shape) const;
+  /// The same into a tensor, whose type may be another one if both are floating.
+  void read_into(InputFile& in, Tensor& to) const;
 };
 
 /// The type with this name, one of the two above; null if there is none.

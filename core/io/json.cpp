@@ -98,7 +98,10 @@ std::size_t Json::size() const noexcept {
   return kind_ > Kind::null ? 1 : 0;
 }
 
-void Json::push_back(Json one) { elements().push_back(std::move(one)); }
+void Json::push_back(Json one) {
+  if (is_null()) *this = array();
+  elements().push_back(std::move(one));
+}
 
 const Json* Json::find(const std::string& key) const {
   for (const Member& member : items())

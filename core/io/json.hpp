@@ -95,6 +95,7 @@ class Json {
   const Json* begin() const { return elements().data(); }
   const Json* end() const { return elements().data() + size(); }
   const Json& operator[](std::size_t i) const { return elements()[i]; }
+  /// Makes a list of null.
   void push_back(Json one);
 
   /// The value of a key; null if there is none.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <tuple>
 #include <unordered_set>
 
 #include "io/atomic_file.hpp"
@@ -67,8 +68,8 @@ class HeaderReader {
     std::vector<Entry> all;
     for (const auto& [name, value] : header_.items())
       if (name != metadata_key) all.push_back(entry(name, value));
-    std::stable_sort(all.begin(), all.end(), [](const Entry& a, const Entry& b) {
-      return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
+    std::sort(all.begin(), all.end(), [](const Entry& a, const Entry& b) {
+      return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
     });
     std::uint64_t at = 0;
     for (const Entry& e : all) {
@@ -92,8 +93,7 @@ class HeaderReader {
     const io::Json &dtype = value["dtype"], &shape = value["shape"], &offsets = value["data_offsets"];
 
     if (!dtype.is_string()) file_.fail(who, "dtype is ", dtype.type_name(), ": expected a string");
-    const io::ElementType* const type =
-        io::find_type(&io::ElementType::safetensors, dtype.text());
+    const io::ElementType* const type = io::find_type(&io::ElementType::safetensors, dtype.text());
     if (!type)
       file_.fail(who, "dtype '", io::shown(dtype.text()),
                  "' is not supported: convert it to F32, F64, I64, I32, I8, U8, BOOL, F16 or BF16");
@@ -169,13 +169,17 @@ std::vector<io::Stored> stored_in(const std::shared_ptr<io::InputFile>& file, co
   const std::int64_t data = file->position();
   std::vector<io::Stored> all;
   all.reserve(entries.size());
-  for (const Entry& e : entries)
+  for (const Entry& e : entries) {
+    const auto at_its_place = [file, at = data + static_cast<std::int64_t>(e.begin)]() -> io::InputFile& {
+      file->seek(at);
+      return *file;
+    };
     all.push_back({e.name, e.shape, e.type->dtype,
-                   [file, e, data, large] {
-                     file->seek(data + static_cast<std::int64_t>(e.begin));
-                     return read_tensor(*file, *e.type, e.shape, large);
-                   },
+                   [at_its_place, e, large] { return read_tensor(at_its_place(), *e.type, e.shape, large); },
                    e.type->converted_from});
+    if (is_floating(e.type->dtype))
+      all.back().read_into = [at_its_place, type = e.type](Tensor& to) { type->read_into(at_its_place(), to); };
+  }
   return all;
 }
 

@@ -16,6 +16,9 @@ struct Stored {
   DType dtype = DType::float32;      // after reading
   std::function<Tensor()> read;      // null if the tensor is undefined
   const char* file_dtype = nullptr;  // the dtype in the file if reading converts it: "int32"
+  /// Reads into a tensor of this shape and any floating type, with little memory beside it; null where read() is the
+  /// only way.
+  std::function<void(Tensor&)> read_into = nullptr;
 
   /// The dtype for messages: the one in the file.
   const char* dtype_name() const { return file_dtype ? file_dtype : name_of(dtype); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "attention/attend.hpp"
+#include "attention/project_heads.hpp"
 #include "fit/ops/ops.hpp"
 #include "tensor/check.hpp"
 
@@ -19,6 +20,16 @@ T one_of(const char* name, const T& own, const T& given) {
   return own.defined() ? own : given;
 }
 
+// (B, S, heads features) as (B, heads, S, features).
+Tensor by_head(const Tensor& joint, std::int64_t heads) {
+  return transpose(reshape(joint, {joint.size(0), joint.size(1), heads, joint.size(2) / heads}), 1, 2);
+}
+
+// Keys or values (B, kv_heads, past, features) with those of the inputs behind them.
+Tensor grown(const Tensor& before, const Heads& now) {
+  return cat({before, by_head(features_of(now), before.size(1))}, 2);
+}
+
 }  // namespace
 
 AttentionOptions AttentionContext::options(const AttentionOptions& own) const {
@@ -27,7 +38,7 @@ AttentionOptions AttentionContext::options(const AttentionOptions& own) const {
   AttentionOptions all = own;
   all.mask(combine_masks(own.mask(), terms.mask()));
   all.attends(own.attends() & terms.attends());
-  all.causal(own.causal() || terms.causal() || cache);
+  all.causal(own.causal() || terms.causal() || cache || past);
   all.window(windows[0] == 0 || windows[1] == 0 ? windows[0] + windows[1] : std::min(windows[0], windows[1]));
   all.bias(one_of("a bias", own.bias(), terms.bias()));
   all.alibi(one_of("alibi", own.alibi(), terms.alibi()));
@@ -41,7 +52,17 @@ Tensor AttentionContext::attend(const Heads& q, const Heads& k, const Heads& v, 
   if (own.weights() || own.lse())
     check::fail(context_op, "the options ask for ", own.weights() ? "weights" : "lse",
                 ": the output alone is returned; set AttentionContext::weights, or call fit::attend()");
+  if (past && (cache || weights))
+    check::fail(context_op, "past keys and ", cache ? "a cache" : "a list of weights", " are given: give one of them");
   const AttentionOptions all = options(own).weights(weights != nullptr);
+  if (past) {
+    *past = {grown(past->keys, k), grown(past->values, v)};
+    const Tensor joint = features_of(q), all_q = by_head(joint, joint.size(2) / past->keys.size(3));
+    const Heads keys = heads_first(past->keys), values = heads_first(past->values);
+    const Tensor y =
+        fit::detail::attend("attend", heads_first(all_q), keys, values, all).output;  // (B, H, S, features)
+    return reshape(transpose(y, 1, 2), {y.size(0), y.size(2), y.size(1) * y.size(3)});
+  }
   const AttentionResult r = fit::detail::attend("attend", q, k, v, all);
   if (weights) weights->push_back(r.weights);
   return r.output;

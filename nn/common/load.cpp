@@ -217,7 +217,11 @@ void copy(const Comparison& c) {
   // A large tensor that was converted on the way leaves memory that only a larger one would use again.
   constexpr std::int64_t much = 16 << 20;
   for (const auto& [to, from] : c.copies) {
-    Tensor(to).copy_(from->read());
+    Tensor place = to;
+    if (from->read_into && is_floating(to.dtype()))
+      from->read_into(place);
+    else
+      place.copy_(from->read());
     if (to.numel() * size_of(to.dtype()) >= much) empty_cache();
   }
 }

@@ -19,13 +19,13 @@ const ActivationName activation_names[] = {
     {"relu2", Activation::squared_relu, Activation::squared_relu},
     {"silu", Activation::swiglu, Activation::swiglu},
     {"swish", Activation::swiglu, Activation::swiglu},
+    {"solu_ln", Activation::solu, Activation::solu},
 };
 
 bool is_gated(Activation a) { return a == Activation::swiglu || a == Activation::geglu || a == Activation::geglu_tanh; }
 
 template <class Options>
-Entry<Options> activation_entry(const std::string& key, const Json& absent, Activation ActivationName::*kind,
-                                bool gated) {
+Entry<Options> activation_entry(const char* key, const Json& absent, Activation ActivationName::*kind, bool gated) {
   return {[=](const Config& c, Options& o) {
             const std::string name = c.text(key, absent);
             for (const ActivationName& a : activation_names)
@@ -181,13 +181,13 @@ Json or_null(std::int64_t window) { return window > 0 ? Json(window) : Json(); }
 }  // namespace
 
 template <class Options>
-Entry<Options> activation(const std::string& key, const char* absent) {
+Entry<Options> activation(const char* key, const char* absent) {
   return activation_entry<Options>(key, absent ? Json(absent) : Json(), &ActivationName::plain, false);
 }
-template Entry<GPTOptions> activation(const std::string&, const char*);
-template Entry<BERTOptions> activation(const std::string&, const char*);
+template Entry<GPTOptions> activation(const char*, const char*);
+template Entry<BERTOptions> activation(const char*, const char*);
 
-Entry<GPTOptions> gated_activation(const std::string& key, const char* absent) {
+Entry<GPTOptions> gated_activation(const char* key, const char* absent) {
   return activation_entry<GPTOptions>(key, absent, &ActivationName::gated, true);
 }
 
@@ -207,8 +207,7 @@ Entry<GPTOptions> rotary(double base) {
           }};
 }
 
-Entry<GPTOptions> part_rotary(const std::string& part_key, double absent_part, const std::string& base_key,
-                              double absent_base) {
+Entry<GPTOptions> part_rotary(const char* part_key, double absent_part, const char* base_key, double absent_base) {
   return {[=](const Config& c, GPTOptions& o) {
             double part = c.number(part_key, absent_part);
             const double base = c.number(base_key, absent_base);

@@ -33,7 +33,7 @@ struct Entry {
 template <class Options>
 struct Family {
   const char* model_type;    ///< config.json's
-  const char* architecture;  ///< the class of transformers with this model
+  const char* architecture;  ///< the class of transformers with this model; null if it has none
   Options preset;            ///< what all models of the family have
   std::vector<Entry<Options>> entries;
   NameMap (*names)(const Options&);
@@ -43,6 +43,11 @@ using GPTFamily = Family<GPTOptions>;
 using BERTFamily = Family<BERTOptions>;
 /// The families, the usual ones first: a model is saved as the first one that has its options.
 const std::vector<GPTFamily>& gpt_families();
+/// The models of TransformerLens, whose config.json has no model_type.
+GPTFamily transformer_lens();
+inline constexpr const char* transformer_lens_type = "transformer_lens";
+/// The type that a config.json says.
+std::string model_type(const Config& config);
 const std::vector<BERTFamily>& bert_families();
 
 /// The getter and the setter of an option.
@@ -57,15 +62,13 @@ struct Access {
     [](const Options& o) -> T { return o.name(); }, [](Options& o, T value) { o.name(value); } \
   }
 
-inline void get(const Config& c, const std::string& key, const Json& absent, std::int64_t& to) {
-  to = c.integer(key, absent);
-}
-inline void get(const Config& c, const std::string& key, const Json& absent, double& to) { to = c.number(key, absent); }
-inline void get(const Config& c, const std::string& key, const Json& absent, bool& to) { to = c.boolean(key, absent); }
+inline void get(const Config& c, const char* key, const Json& absent, std::int64_t& to) { to = c.integer(key, absent); }
+inline void get(const Config& c, const char* key, const Json& absent, double& to) { to = c.number(key, absent); }
+inline void get(const Config& c, const char* key, const Json& absent, bool& to) { to = c.boolean(key, absent); }
 
 /// A key that is an option. `absent` is the value of a config without the key; null: it must be there.
 template <class Options, class T>
-Entry<Options> entry(const std::string& key, Access<Options, T> option, const Json& absent = {}) {
+Entry<Options> entry(const char* key, Access<Options, T> option, const Json& absent = {}) {
   return {[=](const Config& c, Options& o) {
             T value;
             get(c, key, absent, value);
@@ -76,7 +79,7 @@ Entry<Options> entry(const std::string& key, Access<Options, T> option, const Js
 
 /// The same for an option whose 0 stands for null.
 template <class Options, class T>
-Entry<Options> entry_or_null(const std::string& key, Access<Options, T> option, const Json& absent = {}) {
+Entry<Options> entry_or_null(const char* key, Access<Options, T> option, const Json& absent = {}) {
   return {[=](const Config& c, Options& o) {
             T value = 0;
             if (c.has(key) || !absent.is_null()) get(c, key, absent, value);
@@ -87,7 +90,7 @@ Entry<Options> entry_or_null(const std::string& key, Access<Options, T> option, 
 
 /// A key whose only value here is this one, or null.
 template <class Options>
-Entry<Options> fixed(const std::string& key, const Json& only) {
+Entry<Options> fixed(const char* key, const Json& only) {
   return {[=](const Config& c, Options&) {
             if (c.has(key) && c.value(key) != only)
               c.fail(key, " is ", io::shown(c.value(key).dump()), ": only ", only.dump(), " can be computed here");
@@ -97,39 +100,39 @@ Entry<Options> fixed(const std::string& key, const Json& only) {
 
 /// Keys that change nothing here, in this family.
 template <class Options>
-Entry<Options> harmless(const std::vector<std::string>& keys) {
-  return {[keys](const Config& c, Options&) { c.ignore(keys); }, [](const Options&, Json&) {}};
+Entry<Options> harmless(const std::vector<const char*>& keys) {
+  return {[keys](const Config& c, Options&) { c.ignore({keys.begin(), keys.end()}); }, [](const Options&, Json&) {}};
 }
 
 /// The probabilities of dropout, 0 if absent. Here there is one: they must be equal.
 template <class Options>
-Entry<Options> dropout(const std::vector<std::string>& keys) {
+Entry<Options> dropout(const std::vector<const char*>& keys) {
   return {[keys](const Config& c, Options& o) {
             o.dropout(c.number(keys[0], 0.));
-            for (const std::string& key : keys)
+            for (const char* const key : keys)
               if (c.number(key, 0.) != o.dropout())
                 c.fail(key, " is ", c.number(key, 0.), ", ", keys[0], " ", o.dropout(),
                        ": the models here have one probability of dropout; to drop nothing, give all these keys to "
                        "PretrainedOptions().ignored_keys()");
           },
           [keys](const Options& o, Json& json) {
-            for (const std::string& key : keys) json[key] = o.dropout();
+            for (const char* const key : keys) json[key] = o.dropout();
           }};
 }
 
 /// The activation of a layer without a gate, and of one with a gate.
 template <class Options>
-Entry<Options> activation(const std::string& key, const char* absent = nullptr);
-extern template Entry<GPTOptions> activation(const std::string&, const char*);
-extern template Entry<BERTOptions> activation(const std::string&, const char*);
-Entry<GPTOptions> gated_activation(const std::string& key, const char* absent);
+Entry<Options> activation(const char* key, const char* absent = nullptr);
+extern template Entry<GPTOptions> activation(const char*, const char*);
+extern template Entry<BERTOptions> activation(const char*, const char*);
+Entry<GPTOptions> gated_activation(const char* key, const char* absent);
 
 /// head_dim; d_model / num_heads if it is absent.
 Entry<GPTOptions> head_size();
 /// The base and the scaling of rotary positions, in the forms of transformers 4 and 5.
 Entry<GPTOptions> rotary(double base);
 /// The same if only a part of each head rotates: the keys of the part and of the base, and their values if absent.
-Entry<GPTOptions> part_rotary(const std::string& part_key, double part, const std::string& base_key, double base);
+Entry<GPTOptions> part_rotary(const char* part_key, double part, const char* base_key, double base);
 /// The keys of Gemma 3, whose layers with a window have a table of their own.
 Entry<GPTOptions> rotary_by_layer(double base, double local_base);
 /// Windows: sliding_window of all layers; as `layer_types` says; of the layers from max_window_layers on (Qwen 2).

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <iterator>
 
 #include "hub/family.hpp"
 #include "weights/maps.hpp"
@@ -87,6 +88,32 @@ GPTFamily gpt_neox() {
                   regroup("h.*.attention.query_key_value.*", "h.*.attn.qkv.*", o.num_heads(), 3),
                   rename("h.*.attention.dense.*", "h.*.attn.proj.*"), rename("h.*.mlp.dense_h_to_4h.*", "h.*.mlp.fc.*"),
                   rename("h.*.mlp.dense_4h_to_h.*", "h.*.mlp.proj.*")}});
+          }};
+}
+
+// One norm is before both branches.
+GPTFamily phi() {
+  return {"phi",
+          "PhiForCausalLM",
+          GPTOptions().positions(Positions::rotary).parallel(true).shared_norm(true).tie_weights(false).head_bias(true),
+          {entry("vocab_size", FIT_OPTION_OF_GPT(std::int64_t, vocab_size)),
+           entry("max_position_embeddings", FIT_OPTION_OF_GPT(std::int64_t, context_length)),
+           entry("num_hidden_layers", FIT_OPTION_OF_GPT(std::int64_t, num_layers)),
+           entry("num_attention_heads", FIT_OPTION_OF_GPT(std::int64_t, num_heads)),
+           entry_or_null("num_key_value_heads", FIT_OPTION_OF_GPT(std::int64_t, num_kv_heads)),
+           entry("hidden_size", FIT_OPTION_OF_GPT(std::int64_t, d_model)),
+           entry_or_null("intermediate_size", FIT_OPTION_OF_GPT(std::int64_t, hidden)),
+           entry("layer_norm_eps", FIT_OPTION_OF_GPT(double, norm_eps), 1e-5),
+           activation<GPTOptions>("hidden_act", "gelu_new"),
+           dropout<GPTOptions>({"resid_pdrop", "embd_pdrop", "attention_dropout"}),
+           part_rotary("partial_rotary_factor", 0.5, "rope_theta", 10000),
+           fixed<GPTOptions>("tie_word_embeddings", false), fixed<GPTOptions>("qk_layernorm", false)},
+          [](const GPTOptions& o) {
+            return concatenated({llama_map(o),
+                                 gpt_frame("model.embed_tokens.weight", "model.final_layernorm", "lm_head.weight"),
+                                 {rename("lm_head.bias", "head.bias"), rename("h.*.input_layernorm.*", "h.*.ln_1.*"),
+                                  rename("h.*.self_attn.dense.*", "h.*.attn.proj.*"),
+                                  rename("h.*.mlp.fc1.*", "h.*.mlp.fc.*"), rename("h.*.mlp.fc2.*", "h.*.mlp.proj.*")}});
           }};
 }
 
@@ -249,57 +276,59 @@ GPTFamily gemma3() {
 }  // namespace
 
 const std::vector<GPTFamily>& gpt_families() {
-  static const std::vector<GPTFamily> all = {gpt2(),  gpt_neo(), gpt_neox(), llama(), mistral(), qwen2(),
-                                             qwen3(), olmo2(),   phi3(),     gemma(), gemma2(),  gemma3()};
+  static const std::vector<GPTFamily> all = {gpt2(),   gpt_neo(),         gpt_neox(), llama(), mistral(), qwen2(),
+                                             qwen3(),  olmo2(),           phi(),      phi3(),  gemma(),   gemma2(),
+                                             gemma3(), transformer_lens()};
   return all;
 }
 
 const std::vector<std::string>& harmless_keys() {
-  static const std::vector<std::string> all = {"architectures",
-                                               "model_type",
-                                               "transformers_version",
-                                               "dtype",
-                                               "torch_dtype",
-                                               "_name_or_path",
-                                               "use_cache",
-                                               "initializer_range",
-                                               "bos_token_id",
-                                               "eos_token_id",
-                                               "pad_token_id",
-                                               "unk_token_id",
-                                               "sep_token_id",
-                                               "cls_token_id",
-                                               "mask_token_id",
-                                               "decoder_start_token_id",
-                                               "gradient_checkpointing",
-                                               "auto_map",
-                                               "_attn_implementation",
-                                               "attn_implementation",
-                                               "_attn_implementation_autoset",
-                                               "output_past",
-                                               "id2label",
-                                               "label2id",
-                                               "num_labels",
-                                               "problem_type",
-                                               "finetuning_task",
-                                               "classifier_dropout",
-                                               "classifier_activation",
-                                               "qa_dropout",
-                                               "seq_classif_dropout",
-                                               "summary_type",
-                                               "summary_use_proj",
-                                               "summary_activation",
-                                               "summary_first_dropout",
-                                               "summary_proj_to_labels",
-                                               "task_specific_params",
-                                               "transformers.js_config",
-                                               "n_ctx",
-                                               "is_llama_config",
-                                               "cache_implementation",
-                                               "torchscript",
-                                               "tokenizer_class",
-                                               "return_dict",
-                                               "vocab_file"};
+  static const char* const names[] = {"architectures",
+                                      "model_type",
+                                      "transformers_version",
+                                      "dtype",
+                                      "torch_dtype",
+                                      "_name_or_path",
+                                      "use_cache",
+                                      "initializer_range",
+                                      "bos_token_id",
+                                      "eos_token_id",
+                                      "pad_token_id",
+                                      "unk_token_id",
+                                      "sep_token_id",
+                                      "cls_token_id",
+                                      "mask_token_id",
+                                      "decoder_start_token_id",
+                                      "gradient_checkpointing",
+                                      "auto_map",
+                                      "_attn_implementation",
+                                      "attn_implementation",
+                                      "_attn_implementation_autoset",
+                                      "output_past",
+                                      "id2label",
+                                      "label2id",
+                                      "num_labels",
+                                      "problem_type",
+                                      "finetuning_task",
+                                      "classifier_dropout",
+                                      "classifier_activation",
+                                      "qa_dropout",
+                                      "seq_classif_dropout",
+                                      "summary_type",
+                                      "summary_use_proj",
+                                      "summary_activation",
+                                      "summary_first_dropout",
+                                      "summary_proj_to_labels",
+                                      "task_specific_params",
+                                      "transformers.js_config",
+                                      "n_ctx",
+                                      "is_llama_config",
+                                      "cache_implementation",
+                                      "torchscript",
+                                      "tokenizer_class",
+                                      "return_dict",
+                                      "vocab_file"};
+  static const std::vector<std::string> all(std::begin(names), std::end(names));
   return all;
 }
 

@@ -44,7 +44,7 @@ double product(std::int64_t a, std::int64_t b) { return static_cast<double>(a) *
 double least_weights(const GPTOptions& o) {
   const std::int64_t positions = o.positions() == Positions::learned ? o.context_length() : 0;
   return product(o.d_model(), o.vocab_size()) + product(o.d_model(), positions) +
-         product(o.d_model(), o.hidden()) * static_cast<double>(o.num_layers());
+         (o.attention_only() ? 0 : product(o.d_model(), o.hidden()) * static_cast<double>(o.num_layers()));
 }
 double least_weights(const BERTOptions& o) {
   return product(o.d_model(), o.vocab_size()) + product(o.d_model(), o.max_length()) +
@@ -62,14 +62,13 @@ void check_angles(const Config&, const BERTOptions&) {}
 
 // Compares sizes with the files before a model is made, so that no key makes memory that the files don't fill.
 template <class Options>
-void check_sizes(const Config& config, const Options& o, const std::string& weights) {
+void check_sizes(const Config& config, const char* model_type, const Options& o, const std::string& weights) {
   double there = 0;
   const std::vector<io::Stored> tensors = io::open_tensors(weights);
   for (const io::Stored& x : tensors) there += static_cast<double>(x.shape.numel());
   if (o.num_layers() > static_cast<std::int64_t>(tensors.size()) || least_weights(o) > there)
-    config.fail("model_type", " '", config.text("model_type"), "' with these sizes has ", o.num_layers(),
-                " layers and at least ", least_weights(o), " weights: the files have ", tensors.size(),
-                " tensors with ", there);
+    config.fail("model_type", " '", model_type, "' with these sizes has ", o.num_layers(), " layers and at least ",
+                least_weights(o), " weights: the files have ", tensors.size(), " tensors with ", there);
   check_angles(config, o);
 }
 
@@ -88,7 +87,7 @@ std::shared_ptr<Layer> model_of(const hub::Family<Options>& family, const Config
   config.check_all_read(hub::ignore_advice);
   shorten(o, options);
   const std::string weights = weights_of(folder);
-  check_sizes(config, o, weights);
+  check_sizes(config, family.model_type, o, weights);
   try {
     const init::Skip undrawn;
     auto model = std::make_shared<Model>(o);
@@ -182,7 +181,7 @@ Pretrained load_pretrained(const std::string& folder, const PretrainedOptions& o
   const Config config(load_op, in_folder(folder, "config.json"), options.ignored_keys());
   config.ignore(hub::harmless_keys());
   Pretrained all;
-  all.family = config.text("model_type");
+  all.family = hub::model_type(config);
   std::string known;
   if (load_as<GPT>(hub::gpt_families(), config, folder, options, all, known))
     all.generation = generation_of(folder, config, all.gpt(), options);

@@ -38,7 +38,8 @@ std::vector<std::string> differing(const Options& o, const Options& read) {
 
 template <class Options>
 Json config_of(const hub::Family<Options>& family, const Options& o) {
-  Json config{{"model_type", family.model_type}, {"architectures", {family.architecture}}, {"dtype", "float32"}};
+  Json config{{"model_type", family.model_type}, {"dtype", "float32"}};
+  if (family.architecture) config["architectures"] = Json::array({family.architecture});
   // Otherwise transformers takes the ids of the family's first model, which can lie beyond this vocabulary.
   for (const char* const token : {"bos_token_id", "eos_token_id", "pad_token_id"}) config[token] = nullptr;
   for (const auto& entry : family.entries) entry.write(o, config);
@@ -52,7 +53,10 @@ std::pair<const hub::Family<Options>*, Json> family_of(const std::vector<hub::Fa
                                                        const Options& o, const std::string& first) {
   std::vector<const hub::Family<Options>*> order;
   for (const hub::Family<Options>& family : families)
-    order.insert(family.model_type == first ? order.begin() : order.end(), &family);
+    if (family.model_type == first)
+      order.insert(order.begin(), &family);
+    else if (family.architecture)
+      order.push_back(&family);
   const hub::Family<Options>* nearest = nullptr;
   std::vector<std::string> fewest;
   for (const hub::Family<Options>* const family : order) {

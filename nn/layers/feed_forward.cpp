@@ -12,7 +12,7 @@ namespace {
 
 struct Kind {
   const char* name;
-  const kernels::Function& function;  // of a projection
+  const kernels::Function* function;  // of a projection; null where it takes a whole row
   bool gated = false;
 };
 
@@ -20,9 +20,9 @@ const Kind& kind_of(Activation a) {
   using F = kernels::Function;
   // In the order of Activation.
   static const Kind kinds[] = {
-      {"relu", F::relu},         {"gelu", F::gelu},        {"gelu_tanh", F::gelu_tanh},
-      {"swiglu", F::silu, true}, {"geglu", F::gelu, true}, {"geglu_tanh", F::gelu_tanh, true},
-      {"squared_relu", F::relu},
+      {"relu", &F::relu},         {"gelu", &F::gelu},        {"gelu_tanh", &F::gelu_tanh},
+      {"swiglu", &F::silu, true}, {"geglu", &F::gelu, true}, {"geglu_tanh", &F::gelu_tanh, true},
+      {"squared_relu", &F::relu}, {"solu", nullptr},
   };
   return kinds[static_cast<int>(a)];
 }
@@ -31,7 +31,7 @@ const Kind& kind_of(Activation a) {
 
 const char* name_of(Activation a) { return kind_of(a).name; }
 
-FIT_FIELDS_OF(FeedForward, fc, gate, proj, inner_dropout, dropout)
+FIT_FIELDS_OF(FeedForward, fc, gate, ln, proj, inner_dropout, dropout)
 
 FeedForward::FeedForward(std::int64_t d_model, std::int64_t hidden, const FeedForwardOptions& o)
     : d_model_(positive("FeedForward", "d_model", d_model)),
@@ -40,14 +40,16 @@ FeedForward::FeedForward(std::int64_t d_model, std::int64_t hidden, const FeedFo
       fc(d_model, hidden, o.bias()),
       gate(kind_of(o.activation()).gated ? std::optional<Linear>(std::in_place, d_model, hidden, o.bias())
                                          : std::nullopt),
+      ln(o.activation() == Activation::solu ? std::optional<LayerNorm>(std::in_place, hidden) : std::nullopt),
       proj(hidden, d_model, o.bias()),
       inner_dropout(o.inner_dropout()),
       dropout(o.dropout()) {}
 
 Tensor FeedForward::forward(const Tensor& x) const {
-  const Tensor h = gate ? fc(x) : Tensor(),
-               y = apply_to_linear(kind_of(options_.activation()).function, gate ? *gate : fc, x);
-  const Tensor post = gate ? y * h : options_.activation() == Activation::squared_relu ? square(y) : y;
+  const kernels::Function* const function = kind_of(options_.activation()).function;
+  const Tensor h = gate ? fc(x) : Tensor(), y = function ? apply_to_linear(*function, gate ? *gate : fc, x) : fc(x);
+  Tensor post = gate ? y * h : options_.activation() == Activation::squared_relu ? square(y) : y;
+  if (ln) post = (*ln)(y * softmax(y, -1));
   return dropout(proj(inner_dropout(observed("post", post))));
 }
 

@@ -43,22 +43,27 @@ FIT_FIELDS_OF(LayerNorm, weight, bias)
 LayerNorm::LayerNorm(std::int64_t size, double eps) : LayerNorm(size, LayerNormOptions().eps(eps)) {}
 
 LayerNorm::LayerNorm(std::int64_t size, const LayerNormOptions& o)
-    : weight(ones_of("LayerNorm", "size", size, o.eps())), eps_(o.eps()) {
-  if (o.bias()) bias = Parameter(zeros({size}));
+    : weight(ones_of("LayerNorm", "size", size, o.eps())), size_(size), eps_(o.eps()) {
+  if (o.bias() && o.weight()) bias = Parameter(zeros({size}));
+  if (!o.weight()) weight = Parameter();
 }
 
 Tensor LayerNorm::forward(const Tensor& x) const {
   const Tensor w = weight.value();
-  check_last("LayerNorm", x, "size", w.numel(), "weight", w);
+  check_last("LayerNorm", x, "size", size_, "weight", w.defined() ? w : Tensor::empty({size_}, float32));
   if (value_wanted("scale")) {
     const Tensor centred = x - mean(x, -1, keepdims), scale = replaced_scale(centred, eps_);
-    if (scale.defined()) return bias.original().defined() ? centred / scale * w + bias.value() : centred / scale * w;
+    if (scale.defined()) {
+      const Tensor y = centred / scale, scaled = w.defined() ? y * w : y;
+      return bias.original().defined() ? scaled + bias.value() : scaled;
+    }
   }
   return layer_norm(x, w, bias.value(), eps_);
 }
 
 std::string LayerNorm::describe() const {
-  return joined(weight.original().numel(), ", eps=", eps_, ", bias=", bias.original().defined());
+  return joined(size_, ", eps=", eps_, ", bias=", bias.original().defined(),
+                weight.original().defined() ? "" : ", weight=0");
 }
 
 FIT_FIELDS_OF(RMSNorm, weight)

@@ -104,13 +104,15 @@ constexpr const char* attribution = "logit_attribution";
 // A norm with a fixed deviation. It is then linear: a part of the input x [C] gives the part (part - mean) /
 // deviation · weight of the output.
 struct FrozenNorm {
-  Tensor weight, bias;  // bias: undefined if there is none
-  double scale = 0;
+  Tensor weight = ones({1}, float64), bias;  // bias: undefined if there is none
+  double scale = 1;
   bool centred = false;
 
+  FrozenNorm() = default;  // of a model without one
   FrozenNorm(const Layer& norm, const Tensor& x, const Tensor& output) {
     if (const auto* layer = dynamic_cast<const LayerNorm*>(&norm)) {
-      weight = layer->weight.value().to(float64), centred = true;
+      if (layer->weight.original().defined()) weight = layer->weight.value().to(float64);
+      centred = true;
       if (layer->bias.original().defined()) bias = layer->bias.value().to(float64);
     } else if (const auto* rms = dynamic_cast<const RMSNorm*>(&norm)) {
       weight = rms->weight.value().to(float64);
@@ -145,7 +147,8 @@ LogitAttribution logit_attribution(const GPT& model, const Tensor& ids, std::int
   };
   std::map<std::string, const Layer*> layers;
   for (const auto& [name, layer] : model.named_layers()) layers[name] = layer;
-  const FrozenNorm last(*layers.at("ln_f"), value(run.names("*.resid_post").back()), value("ln_f.out"));
+  const FrozenNorm last =
+      model.ln_f ? FrozenNorm(*model.ln_f, value(run.names("*.resid_post").back()), value("ln_f.out")) : FrozenNorm();
   const Tensor direction = unsqueeze(model.head.weight.value()[token].to(float64), -1);
   const auto effect = [&](const Tensor& part) { return matmul(last.of(part), direction).squeeze(-1); };
 

@@ -64,6 +64,11 @@ GPTOptions completed(const char* op, GPTOptions o) {
   };
   if (o.qk_norm_across_heads() && !o.qk_norm())
     check::fail(op, "qk_norm_across_heads is true, qk_norm false: it needs qk_norm");
+  if (o.shared_norm() && !(o.parallel() && o.norm_place() == NormPlace::before))
+    check::fail(op, "shared_norm is true: it needs parallel, and NormPlace::before");
+  if (o.head_bias() && o.tie_weights()) check::fail(op, "head_bias is true: it needs tie_weights(false)");
+  if (!o.norm_weights() && o.norm() == Norm::rms)
+    check::fail(op, "norm_weights is false, and norm is RMSNorm: only a LayerNorm can do without");
   if (!std::isfinite(o.embedding_scale()))
     check::fail(op, "embedding_scale is ", o.embedding_scale(), ": it must be finite");
   check_cap("logit_cap", o.logit_cap());
@@ -80,17 +85,25 @@ Tensor table_of(const GPTOptions& o, const Tensor& given) {
 }
 
 std::shared_ptr<UnaryLayer> norm_of(const GPTOptions& o) {
+  if (o.norm() == Norm::none) return nullptr;
   if (o.norm() == Norm::rms) return std::make_shared<RMSNorm>(o.d_model(), o.norm_eps());
-  return std::make_shared<LayerNorm>(o.d_model(), LayerNormOptions().bias(o.bias()).eps(o.norm_eps()));
+  const auto of_layer = LayerNormOptions().bias(o.bias()).weight(o.norm_weights()).eps(o.norm_eps());
+  return std::make_shared<LayerNorm>(o.d_model(), of_layer);
 }
 
 std::shared_ptr<UnaryLayer> norm_at(NormPlace place, const GPTOptions& o) {
   return o.norm_place() == place || o.norm_place() == NormPlace::both ? norm_of(o) : nullptr;
 }
 
-FeedForward feed_forward(const GPTOptions& o) {
+std::shared_ptr<UnaryLayer> feed_forward(const GPTOptions& o) {
+  if (o.attention_only()) return nullptr;
   const auto f = FeedForwardOptions().activation(o.activation()).dropout(o.dropout()).bias(o.bias());
-  return FeedForward(o.d_model(), o.hidden(), f);
+  return std::make_shared<FeedForward>(o.d_model(), o.hidden(), f);
+}
+
+// Before the second branch.
+std::shared_ptr<UnaryLayer> second_norm(const GPTOptions& o) {
+  return o.attention_only() || o.shared_norm() ? nullptr : norm_at(NormPlace::before, o);
 }
 
 void start_linear(const Linear& linear, double std) {
@@ -191,18 +204,22 @@ GPTBlock::GPTBlock(const GPTOptions& o, const Tensor& rotary) : GPTBlock("GPTBlo
 // Braces fix the order in which initial values are drawn.
 GPTBlock::GPTBlock(const char* op, const GPTOptions& given, const Tensor& rotary)
     : GPTBlock{norm_at(NormPlace::before, completed(op, given)), GPTAttention(op, given, rotary),
-               norm_at(NormPlace::before, completed(op, given)), feed_forward(completed(op, given))} {
+               second_norm(completed(op, given)), feed_forward(completed(op, given))} {
   const GPTOptions o = completed(op, given);
   parallel_ = o.parallel();
+  shared_norm_ = o.shared_norm();
   post_ln_1 = norm_at(NormPlace::after, o);
-  post_ln_2 = norm_at(NormPlace::after, o);
+  if (!o.attention_only()) post_ln_2 = norm_at(NormPlace::after, o);
 }
 
 Tensor GPTBlock::forward(const Tensor& x, const AttentionContext& context) const {
   const auto norm = [](const std::shared_ptr<UnaryLayer>& layer, const Tensor& z) { return layer ? (*layer)(z) : z; };
-  const Tensor in = observed("resid_pre", x);
-  const Tensor y = observed("resid_mid", in + norm(post_ln_1, (*attn)(norm(ln_1, in), context)));
-  return observed("resid_post", y + norm(post_ln_2, (*mlp)(norm(ln_2, parallel_ ? in : y))));
+  const Tensor in = observed("resid_pre", x), normalized = norm(ln_1, in);
+  const Tensor y = in + norm(post_ln_1, (*attn)(normalized, context));
+  if (!mlp) return observed("resid_post", y);
+  const Tensor mid = observed("resid_mid", y);
+  const Tensor second = shared_norm_ ? normalized : norm(ln_2, parallel_ ? in : mid);
+  return observed("resid_post", mid + norm(post_ln_2, (*mlp)(second)));
 }
 
 // ---- GPT ----------------------------------------------------------------------------------------------------------
@@ -271,7 +288,7 @@ GPT::GPT(const GPTOptions& o, ModuleList<SequenceLayer> blocks, const init::Skip
       dropout(o.dropout()),
       h(std::move(blocks)),
       ln_f(norm_of(options_)),
-      head(o.tie_weights() ? Linear(wte.weight) : Linear(o.d_model(), o.vocab_size(), false)) {
+      head(o.tie_weights() ? Linear(wte.weight) : Linear(o.d_model(), o.vocab_size(), o.head_bias())) {
   if (o.positions() == Positions::learned) wpe.emplace(o.context_length(), o.d_model());
   if (o.positions() == Positions::sinusoidal) sinusoids_ = sinusoidal_positions(o.context_length(), o.d_model());
 }
@@ -297,9 +314,9 @@ void GPT::start(const ModuleList<SequenceLayer>& blocks) {
   if (!options_.tie_weights()) start_linear(head, std);
 }
 
-Tensor GPT::embedded(const Tensor& ids, const KVCache* cache, const Tensor& positions) const {
+Tensor GPT::embedded(const Tensor& ids, const KVCache* cache, const Tensor& positions, std::int64_t before) const {
   check::defined("GPT", "ids", ids);
-  const std::int64_t before = cache ? cache->length() : 0, context = options_.context_length();
+  const std::int64_t context = options_.context_length();
   if (ids.rank() != 2 || (!positions.defined() && before + ids.size(1) > context))
     check::fail("GPT", "ids has shape ", ids.shape(), " behind ", before,
                 " positions: it must be [B, T], and all together at most context_length, ", context);
@@ -312,14 +329,16 @@ Tensor GPT::embedded(const Tensor& ids, const KVCache* cache, const Tensor& posi
   }
   const std::int64_t T = ids.size(1);
   if (wpe || sinusoids_.defined()) {
-    const Tensor at = positions.defined() ? positions : cache ? cache->positions(T) : arange(T);
+    const Tensor at = positions.defined() ? positions : cache ? cache->positions(T) : arange(before, before + T);
     x = x + (wpe ? (*wpe)(at) : embedding(sinusoids_, at).to(x.dtype()));
   }
   return dropout(x);
 }
 
-Tensor GPT::hidden(const Tensor& ids, KVCache* cache, const Tensor& positions, const AttentionTerms& terms) const {
-  Tensor x = embedded(ids, cache, positions);
+Tensor GPT::hidden(const Tensor& ids, KVCache* cache, const Tensor& positions, const AttentionTerms& terms,
+                   std::vector<KVCache::Layer>* past) const {
+  const std::int64_t before = cache ? cache->length() : past && !past->empty() ? (*past)[0].keys.size(2) : 0;
+  Tensor x = embedded(ids, cache, positions, before);
   AttentionContext context(terms);
   context.terms.causal(true);
   context.ids = ids;
@@ -331,10 +350,11 @@ Tensor GPT::hidden(const Tensor& ids, KVCache* cache, const Tensor& positions, c
   for (std::size_t i = 0; i < h.size(); ++i) {
     const SequenceLayer& block = h[i];
     if (cache) context.cache = cache->past(i);
+    if (past) context.past = &(*past)[i];
     x = options_.checkpoint_blocks() ? checkpoint([&block, context](const Tensor& z) { return block(z, context); }, x)
                                      : block(x, context);
   }
-  return (*ln_f)(x);
+  return ln_f ? (*ln_f)(x) : x;
 }
 
 Tensor GPT::logits(const Tensor& x) const {
@@ -352,6 +372,24 @@ Tensor GPT::forward(const Tensor& ids, const Tensor& documents, const Tensor& po
     check_by_position("documents", documents, ids);
     return logits(hidden(ids, nullptr, positions, document_mask(documents)));
   });
+}
+
+Tensor GPT::forward(const Tensor& ids, std::vector<KVCache::Layer>& past) const {
+  check::defined("GPT", "ids", ids);
+  const std::vector<KVCache::LayerShape> shapes = detail::cache_shapes(h);
+  if (past.size() != h.size())
+    check::fail("GPT", "past has ", past.size(), " layers, the model ", h.size(), ": they must agree");
+  for (std::size_t i = 0; i < past.size(); ++i) {
+    check::defined("GPT", "keys of past", past[i].keys, "values of past", past[i].values);
+    const Shape keys{ids.size(0), shapes[i].kv_heads, past[0].keys.rank() == 4 ? past[0].keys.size(2) : 0,
+                     shapes[i].head_size};
+    check::shape("GPT", "keys of past", past[i].keys, keys);
+    check::shape("GPT", "values of past", past[i].values, keys.with(3, shapes[i].values()));
+  }
+  std::vector<KVCache::Layer> grown = past;
+  const Tensor y = within(*this, [&] { return logits(hidden(ids, nullptr, {}, {}, &grown)); });
+  past = std::move(grown);
+  return y;
 }
 
 Tensor GPT::next(const Tensor& ids, KVCache& cache, const Tensor& positions, const Tensor& mask, Logits which) const {

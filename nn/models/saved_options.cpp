@@ -64,7 +64,7 @@ const char* nth(int i, Names... names) {
 }
 const char* name_of(RotaryLayout l) { return nth(static_cast<int>(l), "interleaved", "half_split"); }
 const char* name_of(RotaryScaling s) { return nth(static_cast<int>(s), "none", "linear", "ntk", "yarn", "llama3"); }
-const char* name_of(Norm n) { return nth(static_cast<int>(n), "layer", "rms"); }
+const char* name_of(Norm n) { return nth(static_cast<int>(n), "layer", "rms", "none"); }
 const char* name_of(NormPlace p) { return nth(static_cast<int>(p), "before", "after", "both"); }
 
 template <class E>
@@ -72,13 +72,13 @@ constexpr E last_of = E();
 template <>
 constexpr Positions last_of<Positions> = Positions::alibi;
 template <>
-constexpr Activation last_of<Activation> = Activation::squared_relu;
+constexpr Activation last_of<Activation> = Activation::solu;
 template <>
 constexpr RotaryLayout last_of<RotaryLayout> = RotaryLayout::half_split;
 template <>
 constexpr RotaryScaling last_of<RotaryScaling> = RotaryScaling::llama3;
 template <>
-constexpr Norm last_of<Norm> = Norm::rms;
+constexpr Norm last_of<Norm> = Norm::none;
 template <>
 constexpr NormPlace last_of<NormPlace> = NormPlace::both;
 
@@ -129,7 +129,8 @@ void each_option(GPTOptions& o, const F& f) {
   FIT_SAVED(head_size), FIT_SAVED(qkv_bias), FIT_SAVED(norm), FIT_SAVED(norm_eps), FIT_SAVED(norm_place);
   FIT_SAVED(qk_norm), FIT_SAVED(qk_norm_across_heads), FIT_SAVED(parallel), FIT_SAVED(embedding_scale);
   FIT_SAVED(attention_scale), FIT_SAVED(head_gates), FIT_SAVED(value_embeddings), FIT_SAVED(logit_cap);
-  FIT_SAVED(attention_logit_cap), FIT_SAVED(rotary_features);
+  FIT_SAVED(attention_logit_cap), FIT_SAVED(rotary_features), FIT_SAVED(norm_weights), FIT_SAVED(shared_norm);
+  FIT_SAVED(attention_only), FIT_SAVED(head_bias);
   each_option_of_rotary("rotary", o.rotary(), f, [&o](const RotaryTableOptions& table) { o.rotary(table); });
   f("local_rotary", o.local_rotary().has_value(),
     [&o](bool given) { o.local_rotary(given ? std::optional(o.rotary()) : std::nullopt); });

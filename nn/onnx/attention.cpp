@@ -21,16 +21,12 @@ class Attention {
 
   Names write() {
     const std::int64_t D = r.integer("features"), Dv = r.integer("value_features");
-    const Name q = g.node("Mul", {heads(0, H, D), g.number(r.real("scale"), t)}), k = heads(1, kv_heads, D);
-    Name scores = g.node("MatMul", {q, g.node("Transpose", {k}, {{"perm", {0, 1, 3, 2}}})});
-    if (r.has_input(3)) scores = g.node("Add", {scores, r.operand(3)});
-    find_sizes(scores);
-    if (r.raw_tensor("alibi").defined()) scores = g.node("Sub", {scores, alibi()});
-    const Name attends = pairs();
-    if (!attends.empty()) scores = g.node("Where", {attends, scores, number(-std::numeric_limits<double>::infinity())});
-    Name weights = g.node("Softmax", {scores}, {{"axis", {-1}}});
-    if (!attends.empty()) weights = g.node("Where", {attends, weights, number(0)});  // a fully masked row is 0
-    const Name y = g.node("MatMul", {weights, heads(2, kv_heads, Dv)});              // [B, H, Sq, Dv]
+    // One node has no place for two biases, and gives no 0 for a row that is fully masked.
+    const bool alone =
+        g.opset() >= 23 && !r.raw_tensor("alibi").defined() && !r.has_input(3) && !r.raw_tensor("mask").defined();
+    const Name q = heads(0, H, D), k = heads(1, kv_heads, D), v = heads(2, kv_heads, Dv);
+    find_sizes(q, k);
+    const Name y = alone ? one_node(q, k, v) : expanded(q, k, v);  // [B, H, Sq, Dv]
     if (layout(0) == HeadLayout::first) return {r.x().rank() == 4 ? y : g.node("Reshape", {y, g.sizes(r.shape())})};
     const Name last = g.node("Transpose", {y}, {{"perm", {0, 2, 1, 3}}});
     return {g.node("Reshape", {last, g.integers({0, 0, H * Dv})})};
@@ -39,6 +35,24 @@ class Attention {
  private:
   HeadLayout layout(std::size_t i) const { return static_cast<HeadLayout>(r.integers("layouts")[i]); }
   Name number(double x) { return g.number(x, t); }
+
+  Name one_node(const Name& q, const Name& k, const Name& v) {
+    Names inputs{q, k, v};
+    if (const Name attends = pairs(); !attends.empty()) inputs.push_back(attends);
+    return g.node("Attention", inputs, {}, {{"scale", static_cast<float>(r.real("scale"))}});
+  }
+
+  Name expanded(const Name& q, const Name& k, const Name& v) {
+    const Name turned = g.node("Transpose", {k}, {{"perm", {0, 1, 3, 2}}});
+    Name scores = g.node("MatMul", {g.node("Mul", {q, number(r.real("scale"))}), turned});
+    if (r.has_input(3)) scores = g.node("Add", {scores, r.operand(3)});
+    if (r.raw_tensor("alibi").defined()) scores = g.node("Sub", {scores, alibi()});
+    const Name attends = pairs();
+    if (!attends.empty()) scores = g.node("Where", {attends, scores, number(-std::numeric_limits<double>::infinity())});
+    Name weights = g.node("Softmax", {scores}, {{"axis", {-1}}});
+    if (!attends.empty()) weights = g.node("Where", {attends, weights, number(0)});  // a fully masked row is 0
+    return g.node("MatMul", {weights, v});
+  }
 
   // Queries (0), keys (1) or values (2) as [B, H, S, features].
   Name heads(std::size_t i, std::int64_t count, std::int64_t features) {
@@ -59,10 +73,11 @@ class Attention {
     return g.node("Gather", {x, g.integers(shared)}, {{"axis", {1}}});
   }
 
-  void find_sizes(const Name& scores) {
-    const Name shape = g.node("Shape", {scores});
-    queries_ = g.node("Gather", {shape, g.constant(full({}, 2, int64))}, {{"axis", {0}}});
-    keys_ = g.node("Gather", {shape, g.constant(full({}, 3, int64))}, {{"axis", {0}}});
+  void find_sizes(const Name& q, const Name& k) {
+    const auto length = [&](const Name& x) {
+      return g.node("Gather", {g.node("Shape", {x}), whole(2)}, {{"axis", {0}}});
+    };
+    queries_ = length(q), keys_ = length(k);
     ahead_ = g.node("Sub", {keys_, queries_});  // the place of query 0
   }
 

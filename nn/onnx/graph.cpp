@@ -11,8 +11,6 @@
 namespace fit::nn::onnx {
 namespace {
 
-constexpr std::int64_t opset = 17, ir_version = 8;
-
 int type_of(DType dtype) {
   switch (dtype) {
     case DType::boolean:
@@ -35,9 +33,18 @@ std::pair<const void*, std::string> elements_of(const Tensor& x) {
 
 bool same(const Tensor& a, const Tensor& b) { return a.dtype() == b.dtype() && a.shape() == b.shape() && equal(a, b); }
 
-// The length of arange(n), or -1.
-std::int64_t counted(const Tensor& x) {
-  return x.dtype() == int64 && x.rank() == 1 && equal(x, arange(x.size(0))) ? x.size(0) : -1;
+// Whether x is arange(a, b).
+bool is_counted(const Tensor& x) {
+  if (x.dtype() != int64 || x.rank() != 1 || x.numel() == 0) return false;
+  const std::int64_t first = x.flatten().to_vector<std::int64_t>()[0];
+  return equal(x, arange(first, first + x.size(0)));
+}
+
+// Whether all elements are the first one of `like`.
+bool is_filled(const Tensor& x, const Tensor& like) {
+  if (x.numel() == 0 || like.numel() == 0 || x.rank() != like.rank()) return false;
+  return equal(x, broadcast_to(reshape(slice(flatten(like), 0, 0, 1), Shape(std::vector<std::int64_t>(x.rank(), 1))),
+                               x.shape()));
 }
 
 }  // namespace
@@ -77,6 +84,10 @@ std::vector<Size> Row::shape(std::size_t output) const {
     return Integers(s.begin(), s.end());
   });
 }
+Size Row::size(const char* name) const {
+  attribute(name);
+  return explained([name](const Operation& op) { return Integers{op.attributes.at(name).integer}; })[0];
+}
 std::vector<Size> Row::list(const char* name) const {
   attribute(name);
   return explained([name](const Operation& op) { return op.attributes.at(name).integers; });
@@ -103,7 +114,7 @@ Names Graph::nodes(const char* op, const Names& inputs, std::size_t outputs,
     auto& a = *n.add_attribute();
     a.set_name(name);
     // A list of one number stands for the number, but in attributes that are lists.
-    static const std::unordered_set<std::string> lists{"axes", "perm"};
+    static const std::unordered_set<std::string> lists{"axes", "perm", "strides", "pads", "dilations", "kernel_shape"};
     if (values.size() == 1 && lists.count(name) == 0) {
       a.set_type(::onnx::AttributeProto::INT);
       a.set_i(values[0]);
@@ -143,6 +154,13 @@ Name Graph::integers(const Integers& values) {
   Name& name = lists_[values];
   if (name.empty()) name = constant(fit::tensor(values, {static_cast<std::int64_t>(values.size())}));
   return name;
+}
+
+Name Graph::reduced(const char* op, const Name& x, const Integers& axes, bool keeps) {
+  const Integers kept{keeps ? 1 : 0};
+  // The axes of others than ReduceSum became an input in opset 18.
+  if (opset() >= 18 || op == std::string("ReduceSum")) return node(op, {x, integers(axes)}, {{"keepdims", kept}});
+  return node(op, {x}, {{"axes", axes}, {"keepdims", kept}});
 }
 
 Name Graph::free_size(std::size_t axis) {
@@ -185,6 +203,18 @@ Size Graph::explained(const Operation& o, const Integers& in_runs) const {
   return s;
 }
 
+// arange(a, b), whose ends depend on free axes.
+Name Graph::counted(const Operation& o, const std::vector<Tensor>& in_runs) {
+  Integers begins, lengths;
+  for (const Tensor& x : in_runs) {
+    begins.push_back(slice(x, 0, 0, 1).to_vector<std::int64_t>()[0]);
+    lengths.push_back(x.size(0));
+  }
+  const Name begin = node("Squeeze", {sizes({explained(o, begins)})});
+  const Name length = node("Squeeze", {sizes({explained(o, lengths)})});
+  return node("Range", {begin, node("Add", {begin, length}), constant(full({}, 1, int64))});
+}
+
 Name Graph::constant_of(std::size_t at, const std::vector<Tensor>& in_runs) {
   const Operation& o = runs_.all[0].operations[at];
   if (!same(in_runs[0], in_runs[1]))
@@ -194,12 +224,17 @@ Name Graph::constant_of(std::size_t at, const std::vector<Tensor>& in_runs) {
   for (std::size_t k = 0; k < runs_.axes.size(); ++k) {
     const Tensor& other = in_runs[k + 2];
     if (same(in_runs[0], other)) continue;
-    if (counted(in_runs[0]) < 0 || counted(other) < 0)
+    if (std::all_of(in_runs.begin(), in_runs.end(), is_counted)) return counted(o, in_runs);
+    const auto filled = [&](const Tensor& x) { return is_filled(x, in_runs[0]); };
+    if (!std::all_of(in_runs.begin(), in_runs.end(), filled))
       throw FixedAxis{k, o.where() + " reads a constant " + in_runs[0].shape().str() + " that depends on its size"};
-    Integers lengths;
-    for (const Tensor& x : in_runs) lengths.push_back(x.size(0));
-    const Name end = node("Squeeze", {sizes({explained(o, lengths)})});
-    return node("Range", {constant(full({}, 0, int64)), end, constant(full({}, 1, int64))});
+    std::vector<Size> shape;
+    for (int a = 0; a < in_runs[0].rank(); ++a) {
+      Integers lengths;
+      for (const Tensor& x : in_runs) lengths.push_back(x.size(a));
+      shape.push_back(explained(o, lengths));
+    }
+    return node("Expand", {constant(slice(flatten(in_runs[0]), 0, 0, 1)), sizes(shape)});
   }
   const auto known = parameters_.find(in_runs[0].raw());
   return constant(in_runs[0], known == parameters_.end() ? Name() : known->second);
@@ -235,7 +270,7 @@ std::vector<bool> Graph::needed() const {
     if (!x.defined() || names_.count(x.impl()) > 0) return;
     if (const auto found = made_by.find(x.impl()); found != made_by.end()) needed[found->second] = true;
   };
-  need(run.output);
+  for (const Tensor& y : run.outputs) need(y);
   for (std::size_t at = run.operations.size(); at-- > 0;) {
     if (!needed[at]) continue;
     for (const Tensor& x : run.operations[at].inputs) need(x);
@@ -267,8 +302,13 @@ void Graph::describe(::onnx::ValueInfoProto& to, const Name& name,
   for (int a = 0; a < x.rank(); ++a) {
     Integers in_runs;
     for (const Run& run : runs_.all) in_runs.push_back(which(run).size(a));
-    const Size size = explained(end, in_runs);
     auto& dim = *type.mutable_shape()->add_dim();
+    Size size{-1, {}};
+    try {
+      size = explained(end, in_runs);
+    } catch (const FixedAxis&) {
+      continue;  // a sum of free axes has no name
+    }
     if (size.axes.empty())
       dim.set_dim_value(size.coefficient);
     else if (size.axes.size() == 1 && size.coefficient == 1)
@@ -284,31 +324,35 @@ void Graph::build() {
   const std::vector<bool> wanted = needed();
   for (std::size_t at = 0; at < wanted.size(); ++at)
     if (wanted[at]) write(at);
-  const auto found = names_.find(run.output.impl());
-  if (found == names_.end())
-    throw Error("[save_onnx] the output was not computed from the inputs by recorded operations");
-
   ::onnx::GraphProto& graph = *file_->mutable_graph();
-  ::onnx::NodeProto& last = *graph.add_node();
-  last.set_op_type("Identity");
-  last.set_name("output");
-  last.add_input(found->second);
-  last.add_output(options_.output_name());
-  file_->set_ir_version(ir_version);
+  for (std::size_t i = 0; i < run.outputs.size(); ++i) {
+    const auto found = names_.find(run.outputs[i].impl());
+    if (found == names_.end())
+      throw Error("[save_onnx] " + options_.output_names()[i] +
+                  " was not computed from the inputs by recorded operations");
+    ::onnx::NodeProto& last = *graph.add_node();
+    last.set_op_type("Identity");
+    last.set_name(options_.output_names()[i]);
+    last.add_input(found->second);
+    last.add_output(options_.output_names()[i]);
+  }
+  file_->set_ir_version(opset() >= 23 ? 11 : 8);  // the version of the format that came with these operations
   file_->set_producer_name("fit");
   file_->set_producer_version(FIT_VERSION_STRING);
-  file_->add_opset_import()->set_version(opset);
+  file_->add_opset_import()->set_version(opset());
   graph.set_name(model_.name());
   for (std::size_t i = 0; i < run.inputs.size(); ++i)
     describe(*graph.add_input(), options_.input_names()[i], [i](const Run& r) -> const Tensor& { return r.inputs[i]; });
-  describe(*graph.add_output(), options_.output_name(), [](const Run& r) -> const Tensor& { return r.output; });
+  for (std::size_t i = 0; i < run.outputs.size(); ++i)
+    describe(*graph.add_output(), options_.output_names()[i],
+             [i](const Run& r) -> const Tensor& { return r.outputs[i]; });
 }
 
 std::string Graph::bytes() const { return file_->SerializeAsString(); }
 
 ONNXInfo Graph::info() const {
   ONNXInfo info;
-  info.opset = opset;
+  info.opset = opset();
   info.free_axes = runs_.axes;
   const auto text = [](const ::onnx::ValueInfoProto& v) {
     const auto& type = v.type().tensor_type();

@@ -65,6 +65,9 @@ class Graph {
   Name constant(const Tensor& x, const Name& name = {});
   Name number(double value, DType dtype);
   Name integers(const Integers& values);
+  /// A reduction along axes, such as ReduceMean.
+  Name reduced(const char* op, const Name& x, const Integers& axes, bool keeps);
+  std::int64_t opset() const { return options_.opset(); }
   /// The sizes as a list [n] of int64.
   Name sizes(const std::vector<Size>& sizes);
   /// The value of a tensor that operation `at` reads: `which` finds it in the operation of each run.
@@ -79,6 +82,7 @@ class Graph {
   void write(std::size_t at);
   void describe(::onnx::ValueInfoProto& to, const Name& name,
                 const std::function<const Tensor&(const Run&)>& which) const;
+  Name counted(const Operation& o, const std::vector<Tensor>& in_runs);
   Name constant_of(std::size_t at, const std::vector<Tensor>& in_runs);
   Name free_size(std::size_t axis);
 
@@ -118,6 +122,7 @@ class Row {
   /// The sizes of a result, or the numbers of an attribute, in terms of the free axes.
   std::vector<Size> shape(std::size_t output = 0) const;
   std::vector<Size> list(const char* name) const;
+  Size size(const char* name) const;
   const std::string& op() const { return o.op; }
   [[noreturn]] void fail(const std::string& why) const { throw Error(o.where() + " " + why); }
 
@@ -132,7 +137,13 @@ class Row {
 using Write = Names (*)(const Row&);
 Write find_row(const std::string& op);
 
-/// Attention as products and a softmax.
+// Of windows.cpp.
+Names convolution(const Row& r);
+Names max_pool(const Row& r);
+Names average_pool(const Row& r);
+Names lstm(const Row& r);
+Names gru(const Row& r);
+/// Attention as one node of opset 23, or as products and a softmax.
 Names write_attention(const Row& r);
 
 }  // namespace fit::nn::onnx

@@ -53,6 +53,7 @@ Names function(const Row& r) { return {r.g.node(simple_function(r.op()), {r.oper
 Name with_number(const Row& r, const char* op, const Name& x, double number) {
   return r.g.node(op, {x, r.g.number(number, r.y().dtype())});
 }
+Names square(const Row& r) { return {r.g.node("Mul", {r.operand(0), r.operand(0)})}; }
 Names log1p(const Row& r) { return {r.g.node("Log", {with_number(r, "Add", r.operand(0), 1)})}; }
 Names log2(const Row& r) { return {with_number(r, "Div", r.g.node("Log", {r.operand(0)}), std::log(2.))}; }
 Names log10(const Row& r) { return {with_number(r, "Div", r.g.node("Log", {r.operand(0)}), std::log(10.))}; }
@@ -112,19 +113,13 @@ Names to(const Row& r) { return {r.g.cast(r.input(0), r.y().dtype())}; }
 
 // ---- reductions ----------------------------------------------------------------------------------------------------
 
-std::map<std::string, Integers> keeping(const Row& r) { return {{"keepdims", {r.integer("keepdims") ? 1 : 0}}}; }
+bool keeps(const Row& r) { return r.integer("keepdims") != 0; }
 
-Names sum(const Row& r) {
-  if (r.integers("axes").empty()) return {r.operand(0)};
-  return {r.g.node("ReduceSum", {r.operand(0), r.g.integers(r.integers("axes"))}, keeping(r))};
-}
-// The axes are an attribute of the others in this version of ONNX.
 Names reduction(const Row& r, const char* op) {
   if (r.integers("axes").empty()) return {r.operand(0)};
-  auto attributes = keeping(r);
-  attributes["axes"] = r.integers("axes");
-  return {r.g.node(op, {r.operand(0)}, attributes)};
+  return {r.g.reduced(op, r.operand(0), r.integers("axes"), keeps(r))};
 }
+Names sum(const Row& r) { return reduction(r, "ReduceSum"); }
 Names mean(const Row& r) { return reduction(r, "ReduceMean"); }
 // The total of (a - b)^2 over all axes.
 Names distance(const Row& r, const char* total) {
@@ -140,10 +135,10 @@ Names logsumexp(const Row& r) { return reduction(r, "ReduceLogSumExp"); }
 // The sum of (x - mean)^2, divided by n - correction.
 Name variance(const Row& r) {
   const Integers& axes = r.integers("axes");
-  const Name x = r.operand(0), centre = r.g.node("ReduceMean", {x}, {{"axes", axes}, {"keepdims", {1}}});
+  const Name x = r.operand(0), centre = r.g.reduced("ReduceMean", x, axes, true);
   const Name distance = r.g.node("Sub", {x, centre}), square = r.g.node("Mul", {distance, distance});
-  const Name total = r.g.node("ReduceSum", {square, r.g.integers(axes)}, keeping(r));
-  const Name mean_square = r.g.node("ReduceMean", {square}, {{"axes", axes}, {"keepdims", {r.integer("keepdims")}}});
+  const Name total = r.g.reduced("ReduceSum", square, axes, keeps(r));
+  const Name mean_square = r.g.reduced("ReduceMean", square, axes, keeps(r));
   // total / (total / mean - correction)
   if (r.integer("correction") == 0) return mean_square;
   const Name sizes = r.g.node("Gather", {r.g.node("Shape", {x}), r.g.integers(axes)}, {{"axis", {0}}});
@@ -152,6 +147,13 @@ Name variance(const Row& r) {
 }
 Names var(const Row& r) { return {variance(r)}; }
 Names std_of(const Row& r) { return {r.g.node("Sqrt", {variance(r)})}; }
+
+Names norm(const Row& r) {
+  if (r.real("p") == 1) return reduction(r, "ReduceL1");
+  if (r.real("p") == 2) return reduction(r, "ReduceL2");
+  r.fail("has p " + std::to_string(r.real("p")) + ": only 1 and 2 have an ONNX form");
+}
+Names product(const Row& r) { return reduction(r, "ReduceProd"); }
 
 Names cumsum(const Row& r) {
   const Name axis = r.g.constant(full({}, r.integer("axis"), int64));
@@ -172,7 +174,7 @@ Names layer_norm(const Row& r) {
 }
 Names rms_norm(const Row& r) {
   const Name x = r.operand(0), square = r.g.node("Mul", {x, x});
-  const Name mean = r.g.node("ReduceMean", {square}, {{"axes", {-1}}, {"keepdims", {1}}});
+  const Name mean = r.g.reduced("ReduceMean", square, {-1}, true);
   const Name root = r.g.node("Sqrt", {with_number(r, "Add", mean, r.real("eps"))}), y = r.g.node("Div", {x, root});
   return {r.has_input(1) ? r.g.node("Mul", {y, r.operand(1)}) : y};
 }
@@ -243,6 +245,13 @@ Names gather_rows(const Row& r) {
 Names gather(const Row& r) {
   return {r.g.node("GatherElements", {r.input(0), r.tensor("ids")}, {{"axis", {r.integer("axis")}}})};
 }
+Names flip(const Row& r) {
+  const Integers& axes = r.integers("axes");
+  const Integers first(axes.size(), -1), last(axes.size(), INT64_MIN);
+  if (axes.empty()) return {r.input(0)};
+  return {r.g.node("Slice",
+                   {r.input(0), r.g.integers(first), r.g.integers(last), r.g.integers(axes), r.g.integers(first)})};
+}
 Names triangle(const Row& r, std::int64_t upper) {
   const Name diagonal = r.g.constant(full({}, r.integer("diagonal"), int64));
   return {r.g.node("Trilu", {r.input(0), diagonal}, {{"upper", {upper}}})};
@@ -261,7 +270,7 @@ Name angles(const Row& r, int part) {
     rows = r.g.node("Gather", {all, r.tensor("positions")}, {{"axis", {0}}});
   } else {
     const auto T = static_cast<std::size_t>(r.x().rank()) - 2;
-    const Name start = r.g.integers({r.integer("offset")}), length = r.g.sizes({r.shape()[T]});
+    const Name start = r.g.sizes({r.size("offset")}), length = r.g.sizes({r.shape()[T]});
     rows = r.g.node("Slice", {all, start, r.g.node("Add", {start, length}), r.g.integers({0})});
   }
   return r.g.node("Unsqueeze", {rows, r.g.integers({-2})});
@@ -369,6 +378,18 @@ Write find_row(const std::string& op) {
                                                            {"tril", tril},
                                                            {"triu", triu},
                                                            {"rotary", rotary},
+                                                           {"conv1d", convolution},
+                                                           {"conv2d", convolution},
+                                                           {"max_pool1d", max_pool},
+                                                           {"max_pool2d", max_pool},
+                                                           {"avg_pool1d", average_pool},
+                                                           {"avg_pool2d", average_pool},
+                                                           {"lstm_steps", lstm},
+                                                           {"gru_steps", gru},
+                                                           {"square", square},
+                                                           {"prod", product},
+                                                           {"norm", norm},
+                                                           {"flip", flip},
                                                            {"attention", write_attention}};
   if (simple_function(op)) return function;
   const auto found = rows.find(op);

@@ -50,13 +50,13 @@ std::string Operation::where() const {
 }
 
 Run record_run(const Layer& model, const std::vector<Tensor>& inputs,
-               const std::function<Tensor(const std::vector<Tensor>&)>& run) {
+               const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& run) {
   Recorder recorder(model);
   Run result{{}, inputs, {}};
   {
     const EnableGrad recording;
     const Observe watching(recorder);
-    result.output = run(inputs);
+    result.outputs = run(inputs);
   }
   result.operations = std::move(recorder.operations);
   return result;

@@ -32,12 +32,11 @@ struct Operation {
 
 struct Run {
   std::vector<Operation> operations;
-  std::vector<Tensor> inputs;
-  Tensor output;
+  std::vector<Tensor> inputs, outputs;
 };
 
 /// Calls run(inputs) and records its operations.
 Run record_run(const Layer& model, const std::vector<Tensor>& inputs,
-               const std::function<Tensor(const std::vector<Tensor>&)>& run);
+               const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& run);
 
 }  // namespace fit::nn::onnx

@@ -15,7 +15,7 @@ using onnx::Graph;
 using onnx::Run;
 using onnx::Runs;
 using Inputs = std::vector<Tensor>;
-using Call = std::function<Tensor(const Inputs&)>;
+using Call = std::function<std::vector<Tensor>(const Inputs&)>;
 
 constexpr const char* op = "[save_onnx] ";
 
@@ -31,22 +31,34 @@ Tensor resized(const Tensor& x, int axis) {
   return n > 1 ? slice(x, axis, 0, n - 1) : cat({x, x}, axis);
 }
 
-// The axes that may be free.
-std::vector<ONNXAxis> candidates(const Inputs& inputs) {
-  std::vector<ONNXAxis> all;
-  for (const auto& [name, axis] : {std::pair("batch", 0), std::pair("sequence", 1)}) {
+// An axis that may be free, and the inputs that have it.
+struct Candidate {
+  ONNXAxis axis;
+  std::vector<bool> has;
+};
+
+std::vector<Candidate> candidates(const Inputs& inputs, const std::vector<ONNXAxis>& more) {
+  std::vector<Candidate> all;
+  const auto add = [&](ONNXAxis axis, const auto& has) {
+    Candidate c{std::move(axis), {}};
     std::int64_t size = -1;
-    ONNXAxis found{name, 0, axis};
     bool equal = true;
-    for (std::size_t i = inputs.size(); i-- > 0;) {
-      if (inputs[i].rank() <= axis || inputs[i].rank() > 3) {
-        equal = equal && axis > 0;  // an input without a batch
-        continue;
-      }
-      equal = equal && (size < 0 || size == inputs[i].size(axis));
-      size = inputs[i].size(axis), found.input = i;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      c.has.push_back(has(inputs[i]));
+      if (!c.has[i]) continue;
+      if (size < 0) c.axis.input = i, size = inputs[i].size(c.axis.axis);
+      equal = equal && size == inputs[i].size(c.axis.axis);
     }
-    if (equal && size > 0) all.push_back(found);
+    if (equal && size > 0) all.push_back(std::move(c));
+  };
+  const auto is_scalar = [](const Tensor& x) { return x.rank() == 0; };  // it has no batch
+  if (std::none_of(inputs.begin(), inputs.end(), is_scalar)) add({"batch", 0, 0}, [](const Tensor&) { return true; });
+  add({"sequence", 0, 1}, [](const Tensor& x) { return x.rank() == 2 || x.rank() == 3; });
+  for (const ONNXAxis& axis : more) {
+    if (axis.input >= inputs.size() || axis.axis < 0 || axis.axis >= inputs[axis.input].rank())
+      throw Error(std::string(op) + "the axis " + axis.name + " is axis " + std::to_string(axis.axis) + " of input " +
+                  std::to_string(axis.input) + ": there is none such");
+    add(axis, [rank = inputs[axis.input].rank()](const Tensor& x) { return x.rank() == rank; });
   }
   return all;
 }
@@ -72,10 +84,10 @@ bool alike(const Run& a, const Run& b) {
 
 // The runs with other sizes. An axis with which the model does something else is fixed.
 void run_with_other_sizes(Runs& runs, std::vector<std::string>& fixed, const Layer& model, const Inputs& inputs,
-                          const Call& call) {
-  for (const ONNXAxis& axis : candidates(inputs)) {
+                          const std::vector<ONNXAxis>& more, const Call& call) {
+  for (const auto& [axis, has] : candidates(inputs, more)) {
     Inputs other;
-    for (const Tensor& x : inputs) other.push_back(x.rank() > axis.axis && x.rank() <= 3 ? resized(x, axis.axis) : x);
+    for (std::size_t i = 0; i < inputs.size(); ++i) other.push_back(has[i] ? resized(inputs[i], axis.axis) : inputs[i]);
     try {
       Run run = onnx::record_run(model, other, call);
       if (!alike(run, runs.all[0])) throw Error("the model does other operations with another size");
@@ -91,7 +103,8 @@ void save_sample(const Inputs& inputs, const Call& call, const SaveONNXOptions& 
   const NoGrad no_grad;
   StateDict all;
   for (std::size_t i = 0; i < inputs.size(); ++i) all.emplace_back(options.input_names()[i], inputs[i]);
-  all.emplace_back(options.output_name(), call(inputs));
+  const std::vector<Tensor> outputs = call(inputs);
+  for (std::size_t i = 0; i < outputs.size(); ++i) all.emplace_back(options.output_names()[i], outputs[i]);
   save_npz(options.sample(), all);
 }
 
@@ -106,15 +119,26 @@ ONNXInfo save_onnx(const std::string& path, const Layer& model, const Inputs& in
     for (std::size_t i = 0; i < inputs.size(); ++i) names.push_back("input_" + std::to_string(i));
     options.input_names(std::move(names));
   }
+  if (options.opset() != 17 && options.opset() != 23)
+    throw Error(std::string(op) + "opset is " + std::to_string(options.opset()) + ": it must be 17 or 23");
   Runs runs;
   runs.all.push_back(onnx::record_run(model, inputs, call));
+  const std::size_t results = runs.all[0].outputs.size();
+  if (options.output_names().empty()) {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < results; ++i) names.push_back("output_" + std::to_string(i));
+    options.output_names(std::move(names));
+  }
+  if (options.output_names().size() != results)
+    throw Error(std::string(op) + "there are " + std::to_string(results) + " results and " +
+                std::to_string(options.output_names().size()) + " output_names: each needs one");
   Inputs others;
   for (const Tensor& x : inputs) others.push_back(changed(x));
   runs.all.push_back(onnx::record_run(model, others, call));
   if (!alike(runs.all[0], runs.all[1]))
     throw Error(std::string(op) + "the model does other operations with other values: a file has those of one run");
   std::vector<std::string> fixed;
-  run_with_other_sizes(runs, fixed, model, inputs, call);
+  run_with_other_sizes(runs, fixed, model, inputs, options.more_axes(), call);
   for (;;) try {
       Graph graph(model, runs, options);
       graph.build();
@@ -129,6 +153,38 @@ ONNXInfo save_onnx(const std::string& path, const Layer& model, const Inputs& in
       runs.axes.erase(runs.axes.begin() + at);
       runs.all.erase(runs.all.begin() + at + 2);
     }
+}
+
+ONNXInfo save_onnx(const std::string& path, const Layer& model, const Inputs& inputs,
+                   const std::function<Tensor(const Inputs&)>& call, const SaveONNXOptions& given) {
+  const Call one = [&call](const Inputs& x) { return std::vector<Tensor>{call(x)}; };
+  return save_onnx(path, model, inputs, one, SaveONNXOptions(given).output_names({given.output_name()}));
+}
+
+ONNXInfo save_onnx_with_cache(const std::string& path, const GPT& model, const SaveONNXOptions& given) {
+  const std::int64_t context = model.options().context_length();
+  if (context < 4) throw Error(std::string(op) + "context_length is " + std::to_string(context) + ": a cache needs 4");
+  const DType dtype = model.wte.weight.original().dtype();
+  Inputs inputs{arange(4).reshape({2, 2}) % model.options().vocab_size()};
+  std::vector<std::string> names{"ids"}, results{"logits"};
+  for (const SequenceLayer& block : model.h) {
+    const KVCache::LayerShape shape = block.cache_shape();
+    const std::string layer = std::to_string((inputs.size() - 1) / 2);
+    for (const auto& [kind, features] : {std::pair("keys_", shape.head_size), {"values_", shape.values()}}) {
+      const Shape sizes{2, shape.kv_heads, 2, features};
+      inputs.push_back((arange(sizes.numel()).to(dtype) * 0.01).reshape(sizes));
+      names.push_back(std::string("past_") + kind + layer), results.push_back(kind + layer);
+    }
+  }
+  const Call call = [&model](const Inputs& x) {
+    std::vector<KVCache::Layer> past;
+    for (std::size_t i = 1; i < x.size(); i += 2) past.push_back({x[i], x[i + 1]});
+    std::vector<Tensor> all{model.forward(x[0], past)};
+    for (const KVCache::Layer& layer : past) all.push_back(layer.keys), all.push_back(layer.values);
+    return all;
+  };
+  const auto options = SaveONNXOptions(given).input_names(names).output_names(results).more_axes({{"past", 1, 2}});
+  return save_onnx(path, model, inputs, call, options);
 }
 
 }  // namespace fit::nn

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "plot/figures/encode.hpp"
 #include "plot/figures/masked_pairs.hpp"
@@ -16,7 +15,7 @@
 namespace fit::plot {
 namespace {
 
-using nlohmann::json;
+using json = io::Json;
 constexpr const char* attention_page_op = "plot::attention_page";
 constexpr std::int64_t longest_token = 200;  // code points
 

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "plot/figures/text.hpp"
 #include "plot/page/assets.hpp"
@@ -11,7 +10,7 @@
 namespace fit::plot {
 namespace {
 
-using nlohmann::json;
+using json = io::Json;
 constexpr const char* comparison_page_op = "plot::comparison_page";
 
 // name -> [[step, value], …], without what is not finite.

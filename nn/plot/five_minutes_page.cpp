@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "fit/graph/autocast.hpp"
@@ -17,7 +16,7 @@
 namespace fit::plot {
 namespace {
 
-using nlohmann::json;
+using json = io::Json;
 constexpr const char* five_minutes_op = "plot::five_minutes_page";
 constexpr std::int64_t max_head_size = 16;
 const std::vector<std::string> strips{"vectors", "product", "scale", "softmax", "values", "prediction", "stream"};

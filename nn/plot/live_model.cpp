@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "fit/nn/layer/init.hpp"
 #include "fit/nn/layers/position.hpp"
@@ -22,7 +21,7 @@ Tensor logits_of(const nn::GPT& model, const Tensor& ids) {
 
 namespace {
 
-using nlohmann::json;
+using json = io::Json;
 constexpr std::int64_t max_parameters = 8'000'000;
 
 // nn::GPT(model.options()), the model that the page's script computes, whose head has a bias if the model's has. Draws
@@ -66,6 +65,11 @@ void check_supported(const char* op, const nn::GPT& model, nn::GPT& twin) {
                                       {o.rotary_features() != 0, "rotary_features"},
                                       {o.qk_norm_across_heads(), "qk_norm_across_heads"},
                                       {o.parallel(), "parallel"},
+                                      {o.attention_only(), "attention_only"},
+                                      {o.head_bias(), "head_bias"},
+                                      {o.norm() == nn::Norm::none, "Norm::none"},
+                                      {!o.norm_weights(), "norm_weights"},
+                                      {o.activation() == nn::Activation::solu, "solu"},
                                       {o.embedding_scale() != 1, "embedding_scale"},
                                       {o.attention_scale().has_value(), "attention_scale"},
                                       {o.activation() == nn::Activation::geglu_tanh, "geglu_tanh"}})

@@ -1,11 +1,11 @@
 #pragma once
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "fit/model_page.hpp"
 #include "fit/nn/models/gpt.hpp"
 #include "fit/tensor/state_dict.hpp"
+#include "io/json.hpp"
 
 namespace fit::plot {
 
@@ -19,10 +19,10 @@ class LiveModel {
   // parameters. `wide`: the page has the weights as float32, otherwise as float16.
   LiveModel(const char* op, const nn::GPT& model, bool wide);
   // The options and the tensors' names and shapes, as the script reads them.
-  nlohmann::json config() const;
+  io::Json config() const;
   // The weights of each snapshot as a block of the page, or the present ones without snapshots. data["snapshots"] gets
   // the steps. twin() has the last weights afterwards. Throws Error if steps do not rise, and for other weights.
-  std::string blocks(std::vector<ModelSnapshot> snapshots, nlohmann::json& data);
+  std::string blocks(std::vector<ModelSnapshot> snapshots, io::Json& data);
   // twin() gets these weights.
   void show(const StateDict& weights);
   // nn::GPT(model.options()) in evaluation, with weights as the page has them.

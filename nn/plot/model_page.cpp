@@ -1,7 +1,6 @@
 #include "fit/model_page.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "common/class_name.hpp"
@@ -17,7 +16,7 @@
 namespace fit::plot {
 namespace {
 
-using nlohmann::json;
+using json = io::Json;
 constexpr const char* model_page_op = "plot::model_page";
 constexpr std::int64_t checked_tokens = 24;  // of a sample, by the badge
 constexpr std::size_t checked_samples = 2;

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <iostream>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -23,7 +22,7 @@
 namespace fit::plot {
 namespace {
 
-using nlohmann::json;
+using json = io::Json;
 constexpr const char* training_page_op = "plot::TrainingPage";
 constexpr std::size_t most_points = 2000;
 constexpr double share_of_time = 0.01;  // fraction of the time that writing may take
@@ -102,7 +101,7 @@ struct Magnitudes {
     steps.resize(steps.size() / 2), counts.resize(counts.size() / 2);
     in_column *= 2, in_last = in_column;
   }
-  json columns() const { return {{"x", steps}, {"counts", counts}}; }
+  json columns() const { return {{"counts", counts}, {"x", steps}}; }
 };
 
 }  // namespace

@@ -84,10 +84,10 @@ GPT2Vocabulary GPT2Vocabulary::load(const std::string& vocab_json, const std::st
   std::unordered_map<std::string, std::int64_t> ids;
   std::vector<bool> seen(json.size());
   for (const auto& [token, value] : json.items()) {
-    if (!value.is_number_unsigned() || value.get<std::uint64_t>() >= json.size() || seen[value.get<std::size_t>()])
+    if (!value.is_natural() || value.natural() >= json.size() || seen[value.natural()])
       file.fail("the id of '", io::shown(token), "' is ", io::shown(value.dump()), ": expected each of 0 … ",
                 json.size() - 1, " once");
-    const auto id = value.get<std::size_t>();
+    const auto id = static_cast<std::size_t>(value.natural());
     seen[id] = true;
     const std::string bytes = bytes_of(token);
     v.tokens_[id] = token == whole_token || bytes.empty() ? token : bytes;

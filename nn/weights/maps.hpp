@@ -20,6 +20,8 @@ NameMap llama_map(const GPTOptions& o);
 /// The norms of a block before its branches, and those of queries and keys.
 NameMap llama_norms();
 NameMap qk_norms();
+/// HookedTransformer, with all that its options may add.
+NameMap transformer_lens_map(std::int64_t heads);
 /// What BERT and its like have beside the encoder: the embeddings; layers after the encoder are dropped.
 NameMap bert_heads(const std::string& prefix);
 /// BERT's positions, segments and layers. RoBERTa's positions begin at 2.

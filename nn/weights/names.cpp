@@ -81,6 +81,10 @@ void check_parts(const char* op, const char* models, const GPTOptions& o) {
                 {{o.norm_place() == NormPlace::before, "norm_place", "NormPlace::before"},
                  {!o.head_gates(), "head_gates", "no gates of heads"},
                  {!o.parallel(), "parallel", "one branch after the other, false"},
+                 {!o.attention_only(), "attention_only", "an MLP in each block, false"},
+                 {!o.head_bias(), "head_bias", "no bias of the head, false"},
+                 {o.norm_weights(), "norm_weights", "weights of norms, true"},
+                 {o.activation() != Activation::solu, "activation", "another one than solu"},
                  {o.rotary_features() == 0, "rotary_features", "all features of a head, 0"},
                  {!o.local_rotary(), "local_rotary", "one table for all layers"},
                  {!o.qk_norm_across_heads(), "qk_norm_across_heads", "no norm across heads, false"},
@@ -141,41 +145,48 @@ NameMap nanogpt_names(const GPT& gpt) {
   return nanogpt_map();
 }
 
-NameMap transformer_lens_names(const GPT& gpt) {
-  const std::int64_t heads = gpt.options().num_heads();
-  check_gpt2("transformer_lens_names", "these weights of TransformerLens", gpt.options());
-  check_options("transformer_lens_names", "these weights of TransformerLens",
-                {{gpt.options().bias(), "bias", "biases, true"}});
-  NameMap map = {rename("embed.W_E", "wte.weight"),
+NameMap transformer_lens_map(std::int64_t heads) {
+  NameMap map = {drop("blocks.*.attn.mask"),
+                 drop("blocks.*.attn.IGNORE"),
+                 rename("embed.W_E", "wte.weight"),
                  rename("pos_embed.W_pos", "wpe.weight"),
                  rename("ln_final.w", "ln_f.weight"),
                  rename("ln_final.b", "ln_f.bias"),
                  transpose("unembed.W_U", "head.weight"),
-                 gpt.head.has_bias()
-                     ? rename("unembed.b_U", "head.bias")
-                     : refuse("unembed.b_U", "gpt.head.bias = nn::Parameter(zeros({vocab_size})) is needed"),
+                 rename("unembed.b_U", "head.bias"),
                  rename("blocks.*", "h.*"),
-                 drop("h.*.attn.mask"),
-                 drop("h.*.attn.IGNORE"),
                  rename("h.*.ln1.w", "h.*.ln_1.weight"),
                  rename("h.*.ln1.b", "h.*.ln_1.bias"),
                  rename("h.*.ln2.w", "h.*.ln_2.weight"),
                  rename("h.*.ln2.b", "h.*.ln_2.bias"),
-                 merge_heads("h.*.attn.W_O", "h.*.attn.W_O", heads),
-                 transpose("h.*.attn.W_O", "h.*.attn.proj.weight"),
-                 rename("h.*.attn.b_O", "h.*.attn.proj.bias"),
                  transpose("h.*.mlp.W_in", "h.*.mlp.fc.weight"),
                  rename("h.*.mlp.b_in", "h.*.mlp.fc.bias"),
+                 rename("h.*.mlp.ln.w", "h.*.mlp.ln.weight"),
+                 rename("h.*.mlp.ln.b", "h.*.mlp.ln.bias"),
                  transpose("h.*.mlp.W_out", "h.*.mlp.proj.weight"),
-                 rename("h.*.mlp.b_out", "h.*.mlp.proj.bias")};
-  for (const std::string part : {"Q", "K", "V"}) {
-    map.push_back(transpose("h.*.attn.W_" + part, "h.*.attn.W_" + part));  // [H, C, D] -> [H, D, C]
-    for (const std::string kind : {"W_", "b_"})
-      map.push_back(merge_heads("h.*.attn." + kind + part, "h.*.attn." + kind + part, heads));
+                 rename("h.*.mlp.b_out", "h.*.mlp.proj.bias"),
+                 flatten("h.*.attn.W_O", "h.*.attn.W_O", heads),  // [H, D, C]
+                 transpose("h.*.attn.W_O", "h.*.attn.proj.weight"),
+                 rename("h.*.attn.b_O", "h.*.attn.proj.bias")};
+  for (const char* part : {"Q", "K", "V"}) {
+    const std::string weight = std::string("h.*.attn.W_") + part, bias = std::string("h.*.attn.b_") + part;
+    map.push_back(transpose(weight, weight));  // [H, C, D]
+    map.push_back(flatten(weight, weight, heads));
+    map.push_back(flatten(bias, bias, heads));
   }
   map.push_back(join({"h.*.attn.W_Q", "h.*.attn.W_K", "h.*.attn.W_V"}, "h.*.attn.qkv.weight"));
   map.push_back(join({"h.*.attn.b_Q", "h.*.attn.b_K", "h.*.attn.b_V"}, "h.*.attn.qkv.bias"));
   return map;
+}
+
+NameMap transformer_lens_names(const GPT& gpt) {
+  check_gpt2("transformer_lens_names", "these weights of TransformerLens", gpt.options());
+  check_options("transformer_lens_names", "these weights of TransformerLens",
+                {{gpt.options().bias(), "bias", "biases, true"}});
+  NameMap map;
+  if (!gpt.head.has_bias())
+    map.push_back(refuse("unembed.b_U", "GPTOptions().tie_weights(false).head_bias(true) is needed"));
+  return concatenated({map, transformer_lens_map(gpt.options().num_heads())});
 }
 
 NameMap bert_names(const BERT& bert) {

@@ -33,35 +33,44 @@ std::string filled(const std::string& pattern, const Letters& letters) {
 
 // ---- steps --------------------------------------------------------------------------------------------------------
 
+// `change` replaces what reads a tensor.
 template <class Change>
 void each_match(Tensors& all, const std::string& from, const std::string& to, const Change& change) {
   for (io::Stored& x : all)
     if (const auto letters = match(from, x.name)) {
-      change(x);
+      if constexpr (!std::is_null_pointer_v<Change>) {
+        x.read_into = nullptr;
+        change(x);
+      }
       x.name = filled(to, *letters);
     }
 }
 
 void turn(io::Stored& x) {
   if (!x.read) return;
-  if (x.shape.rank() != 2 && x.shape.rank() != 3)
+  const int rank = x.shape.rank();
+  if (rank != 2 && rank != 3)
     check::fail(op, x.name, " has shape ", x.shape, ": what is transposed must have two axes, or three");
-  const int last = x.shape.rank() - 1;
-  x.shape = x.shape.with(last, x.shape[last - 1]).with(last - 1, x.shape[last]);
-  x.read = [read = std::move(x.read)] { return read().transpose(-2, -1); };
+  x.shape = x.shape.with(rank - 2, x.shape[rank - 1]).with(rank - 1, x.shape[rank - 2]);
+  x.read = [read = std::move(x.read)] { return transpose(read(), -2, -1); };
 }
 
-// Makes one axis of theirs of the first two, or two of our first.
-void change_heads(io::Stored& x, std::int64_t heads, bool forward) {
+// [groups, D, ...] become [groups D, ...], or the other way.
+void change_axes(io::Stored& x, std::int64_t groups, bool forward) {
   if (!x.read) return;
-  if (x.shape.rank() < (forward ? 2 : 1) || heads <= 0 || (forward ? x.shape[0] != heads : x.shape[0] % heads != 0))
-    check::fail(op, x.name, " has shape ", x.shape, ": its first axis must ", forward ? "be " : "be cut into ", heads,
-                " heads");
   std::vector<std::int64_t> sizes(x.shape.begin(), x.shape.end());
-  if (forward)
-    sizes.erase(sizes.begin()), sizes[0] *= heads;
-  else
-    sizes[0] /= heads, sizes.insert(sizes.begin(), heads);
+  const bool fits = forward ? sizes.size() >= 2 && sizes[0] == groups : !sizes.empty() && sizes[0] % groups == 0;
+  if (!fits)
+    check::fail(op, x.name, " has shape ", x.shape,
+                forward ? ": its first axis must be " : ": its first axis must have ", groups,
+                forward ? ", with another behind it" : " equal parts");
+  if (forward) {
+    sizes[1] *= groups;
+    sizes.erase(sizes.begin());
+  } else {
+    sizes[0] /= groups;
+    sizes.insert(sizes.begin(), groups);
+  }
   x.shape = Shape(sizes);
   x.read = [read = std::move(x.read), shape = x.shape] { return reshape(read(), shape); };
 }
@@ -184,12 +193,11 @@ void refuse_any(const Tensors& all, const NameRule& rule) {
 }
 
 void step(Tensors& all, const NameRule& rule, bool forward) {
-  const auto nothing = [](io::Stored&) {};
   static const std::string none;
   const std::string &theirs = rule.theirs[0], &ours = rule.ours.empty() ? none : rule.ours[0];
   switch (rule.kind) {
     case Kind::rename:
-      return each_match(all, forward ? theirs : ours, forward ? ours : theirs, nothing);
+      return each_match(all, forward ? theirs : ours, forward ? ours : theirs, nullptr);
     case Kind::transpose:
       return each_match(all, forward ? theirs : ours, forward ? ours : theirs, turn);
     case Kind::shift:
@@ -199,12 +207,12 @@ void step(Tensors& all, const NameRule& rule, bool forward) {
       return each_match(all, forward ? theirs : ours, forward ? ours : theirs, [&](io::Stored& x) {
         swap_groups(x, rule.sizes[forward ? 0 : 1], rule.sizes[forward ? 1 : 0]);
       });
+    case Kind::flatten:
+      return each_match(all, forward ? theirs : ours, forward ? ours : theirs,
+                        [&](io::Stored& x) { change_axes(x, rule.sizes[0], forward); });
     case Kind::skip_rows:
       return each_match(all, forward ? theirs : ours, forward ? ours : theirs,
                         [&](io::Stored& x) { change_rows(x, rule.sizes[0], forward); });
-    case Kind::merge_heads:
-      return each_match(all, forward ? theirs : ours, forward ? ours : theirs,
-                        [&](io::Stored& x) { change_heads(x, rule.sizes[0], forward); });
     case Kind::split:
       return forward ? take_apart(all, theirs, rule.ours, rule.sizes)
                      : put_together(all, rule.ours, theirs, rule.sizes);
@@ -212,7 +220,7 @@ void step(Tensors& all, const NameRule& rule, bool forward) {
       return forward ? put_together(all, rule.theirs, ours, rule.sizes)
                      : take_apart(all, ours, rule.theirs, rule.sizes);
     case Kind::strip:
-      if (forward) each_match(all, theirs, ours, nothing);
+      if (forward) each_match(all, theirs, ours, nullptr);
       return;
     case Kind::drop:
       if (forward) leave_out(all, theirs);
@@ -275,13 +283,14 @@ NameRule regroup(const std::string& theirs, const std::string& ours, std::int64_
   return rule;
 }
 
+NameRule flatten(const std::string& theirs, const std::string& ours, std::int64_t groups) {
+  if (groups < 1) check::fail(op, "flatten('", theirs, "', …, ", groups, "): the number must be positive");
+  return checked({Kind::flatten, {theirs}, {ours}, {groups}, {}});
+}
+
 NameRule skip_rows(const std::string& theirs, const std::string& ours, std::int64_t rows) {
   if (rows < 0) check::fail(op, "skip_rows('", theirs, "', …, ", rows, "): the number must not be negative");
   return checked({Kind::skip_rows, {theirs}, {ours}, {rows}, {}});
-}
-
-NameRule merge_heads(const std::string& theirs, const std::string& ours, std::int64_t heads) {
-  return checked({Kind::merge_heads, {theirs}, {ours}, {heads}, {}});
 }
 
 NameRule drop(const std::string& theirs) { return {Kind::drop, {theirs}, {}, {}, {}}; }

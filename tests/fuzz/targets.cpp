@@ -155,7 +155,7 @@ void tokenizer(const std::string& path) {
 // config.json of a model: the options are checked, but the model is not made.
 void config(const std::string& path) {
   const io::Config c("load_pretrained", path);
-  const std::string type = c.text("model_type");
+  const std::string type = nn::hub::model_type(c);
   c.ignore(nn::hub::harmless_keys());
   for (const nn::hub::GPTFamily& family : nn::hub::gpt_families())
     if (type == family.model_type) nn::hub::listed(nn::hub::options_of(family, c));

@@ -1,5 +1,6 @@
 // conv1d and conv2d: im2col (the elements of every window side by side), then a matrix product.
 #include <algorithm>
+#include <array>
 
 #include "fit/threads/parallel.hpp"
 #include "kernels/copy.hpp"
@@ -130,6 +131,20 @@ void expect_convolution(const char* op, int axes, const Tensor& x, const Tensor&
   if (bias.defined()) check::floating(op, "bias", bias), check::shape(op, "bias", bias, {weight.shape()[0]});
 }
 
+// Tells observers of the whole convolution.
+Tensor told(const char* op, int axes, const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& o,
+            const Tensor& y) {
+  if (!detail::thread_state.observed) return y;
+  const auto both = [&](const PerAxis& p) { return std::array<std::int64_t, 2>{p[0], p[1]}; };
+  const auto stride = both(o.stride()), padding = both(o.padding()), dilation = both(o.dilation());
+  const auto span = [&](const auto& all) { return Span<const std::int64_t>(all.data(), axes); };
+  detail::notify_op(
+      {op,
+       {{"stride", span(stride)}, {"padding", span(padding)}, {"dilation", span(dilation)}, {"groups", o.groups()}}},
+      {x, weight, bias}, &y, 1);
+  return y;
+}
+
 }  // namespace
 
 std::vector<std::int64_t> padding_widths(const PerAxis& padding, int axes) {
@@ -141,15 +156,16 @@ std::vector<std::int64_t> padding_widths(const PerAxis& padding, int axes) {
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& o) {
   expect_convolution("conv1d", 1, x, weight, bias, o);
   const Windows w{1, weight.shape()[2], 1, o.stride()[0], 1, o.dilation()[0]};
-  return squeeze(
-      convolution("conv1d", unsqueeze(x, 2), unsqueeze(weight, 2), bias, w, padding_widths(o.padding(), 1), o.groups()),
-      2);
+  const Tensor y =
+      convolution("conv1d", unsqueeze(x, 2), unsqueeze(weight, 2), bias, w, padding_widths(o.padding(), 1), o.groups());
+  return told("conv1d", 1, x, weight, bias, o, squeeze(y, 2));
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& o) {
   expect_convolution("conv2d", 2, x, weight, bias, o);
   const Windows w{weight.shape()[2], weight.shape()[3], o.stride()[0], o.stride()[1], o.dilation()[0], o.dilation()[1]};
-  return convolution("conv2d", x, weight, bias, w, padding_widths(o.padding(), 2), o.groups());
+  return told("conv2d", 2, x, weight, bias, o,
+              convolution("conv2d", x, weight, bias, w, padding_widths(o.padding(), 2), o.groups()));
 }
 
 }  // namespace fit

@@ -53,7 +53,17 @@ Tensor pooled(const char* op, Pool kind, int axes, const Tensor& x, const PerAxi
     const Tensor ids = where(unsqueeze(y.detach(), 2) == border, first, argmax(windows, 2, keepdims));
     y = squeeze(gather(windows, 2, ids), 2);
   }
-  return axes == 1 ? squeeze(y, 2) : y;
+  if (axes == 1) y = squeeze(y, 2);
+  if (detail::thread_state.observed) {  // of the whole pooling
+    const std::int64_t sizes[] = {size[0], size[1]}, strides[] = {stride[0], stride[1]},
+                       padding[] = {o.padding()[0], o.padding()[1]}, dilation[] = {o.dilation()[0], o.dilation()[1]};
+    const auto span = [&](const std::int64_t* all) { return Span<const std::int64_t>(all, axes); };
+    detail::notify_op(
+        {op,
+         {{"size", span(sizes)}, {"stride", span(strides)}, {"padding", span(padding)}, {"dilation", span(dilation)}}},
+        {x}, &y, 1);
+  }
+  return y;
 }
 
 }  // namespace

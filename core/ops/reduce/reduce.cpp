@@ -321,7 +321,7 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, KeepDims keep) {
         y = reshape(y, r.shape(keep));
       }
     }
-    return record("norm", {x}, std::move(y), keep::inputs | keep::output, [p, kept = r.shape(keepdims)](Backward& b) {
+    return record({"norm", {{"axes", r.axes()}, {"keepdims", keep == KeepDims::yes}, {"p", p}}}, {x}, std::move(y), keep::inputs | keep::output, [p, kept = r.shape(keepdims)](Backward& b) {
       // dx = dy sign(x) (|x| / y)^(p-1). For p = +-infinity, the elements equal to the max or min share dy sign(x). dx
       // is 0 where x or y is 0, for p = 0, and for p = +-infinity where y is NaN (no element equals it). A factor of x
       // changes nothing.

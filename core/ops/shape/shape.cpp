@@ -178,7 +178,10 @@ Tensor flipped(const Tensor& x, unsigned axes) {
   Tensor y = Tensor::empty(x.shape(), x.dtype());
   const std::int64_t size = size_of(x.dtype());
   kernels::copy(x.shape(), size, y.fresh<char>(), full, static_cast<const char*>(x.raw()) + first * size, strides);
-  return record("flip", {x}, std::move(y), keep::nothing, [axes](Backward& b) { b.give(0, flipped(b.dy(), axes)); });
+  Shape named;
+  for (int a = 0; a < x.rank(); ++a)
+    if (axes >> a & 1) named = named.inserted(named.rank(), a);
+  return record({"flip", {{"axes", named}}}, {x}, std::move(y), keep::nothing, [axes](Backward& b) { b.give(0, flipped(b.dy(), axes)); });
 }
 
 }  // namespace

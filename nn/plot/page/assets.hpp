@@ -1,10 +1,10 @@
 #pragma once
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "fit/attention_page.hpp"
+#include "io/json.hpp"
 
 // Styles and scripts of the pages. The build embeds the files of this folder (core/cmake/embed.cmake).
 namespace fit::plot::page {
@@ -54,7 +54,7 @@ std::string heads_script();
 std::string heads_view(const AttentionRecording& recording, const AttentionPageOptions& options = {});
 
 // JSON for a script element: without '<' it can neither close nor open one. What is not UTF-8 is replaced.
-std::string script_json(const nlohmann::json& json);
+std::string script_json(const io::Json& json);
 
 // Replaces each "{{name}}" of a template. The values are in the template's order, and are not searched themselves.
 using Parts = std::vector<std::pair<std::string, std::string>>;

@@ -1,4 +1,3 @@
-#include <nlohmann/json.hpp>
 
 #include "plot/figures/drawing.hpp"
 #include "plot/page/assets.hpp"
@@ -20,10 +19,9 @@ std::string head(const std::string& title, const std::string& css, const std::st
   return filled(shared_html, {{"{{sources}}", sources}, {"{{title}}", title}, {"{{style}}", shared_css + css}});
 }
 
-std::string script_json(const nlohmann::json& json) {
+std::string script_json(const io::Json& json) {
   std::string text;
-  for (const char c : json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace))
-    text += c == '<' ? std::string("\\u003c") : std::string(1, c);
+  for (const char c : json.ascii()) text += c == '<' ? std::string("\\u003c") : std::string(1, c);
   return text;
 }
 

@@ -32,10 +32,10 @@ void save_values(const std::string& path, const Inputs& inputs, const Call& call
 
 // Writes a model. `free`: how many axes are free, which the second set of inputs uses.
 void write(const std::string& name, const nn::Layer& model, const Inputs& inputs, const Call& call, std::size_t free,
-           const Inputs& other = {}) {
+           const Inputs& other = {}, std::int64_t opset = 17) {
   const std::string path = folder + "/" + name;
   const nn::ONNXInfo info =
-      nn::save_onnx(path + ".onnx", model, inputs, call, nn::SaveONNXOptions().sample(path + ".npz"));
+      nn::save_onnx(path + ".onnx", model, inputs, call, nn::SaveONNXOptions().sample(path + ".npz").opset(opset));
   std::string fixed;
   for (const std::string& why : info.fixed_axes) fixed += "\n  " + why;
   require(info.free_axes.size() == free,
@@ -86,7 +86,7 @@ void ops() {
   op("hard",
      [](const Tensor& x) { return hardtanh(x) + 2 * hardsigmoid(4 * x) + 4 * hardswish(3 * x) + 8 * relu6(5 * x); });
   op(
-      "cumsum_exclusive", [](const Tensor& x) { return cumsum(x, 0, CumulativeOptions().reverse().exclusive()); }, 0);
+      "cumsum_exclusive", [](const Tensor& x) { return cumsum(x, 1, CumulativeOptions().reverse().exclusive()); }, 1);
   op("gelu", [](const Tensor& x) { return gelu(x) + gelu(x, Gelu::tanh) * 2 + erf(x); });
   op("steps",
      [](const Tensor& x) { return floor(x) + 2 * ceil(x) + 4 * round(x) + 8 * trunc(x) + 16 * sign(x) + abs(neg(x)); });
@@ -128,6 +128,8 @@ void ops() {
   op("triangles", [](const Tensor& x) { return tril(x) + 2 * triu(x, 1); });
   op("index_select", [](const Tensor& x) { return index_select(x, 1, tensor({2, 0, 2})); });
   op("to", [](const Tensor& x) { return x.to(float64) * 1.5; });
+  op("products", [&](const Tensor& x) { return prod(x, 1, keepdims) + norm(x, 2, 1, keepdims) + norm(x, 1, 0); });
+  op("flip", [](const Tensor& x) { return flip(x, {0, 1}) + 2 * flip(x, {1}); });
   op("loss", [](const Tensor& x) { return nn::mse_loss(x, x * 0); });
 }
 
@@ -160,12 +162,43 @@ void layers() {
   layer("causal", nn::CausalSelfAttention(8, 2), x, 2, other);
   layer("encoder", nn::TransformerEncoder(nn::TransformerLayerOptions().d_model(8).num_heads(2).hidden(16), 2), x, 2,
         other);
+  const Tensor images = randn({2, 4, 9, 8}), more_images = randn({3, 4, 9, 8}), signals = randn({2, 4, 9});
+  layer("conv1d", nn::Conv1d(4, 6, 3, ConvOptions().stride(2).padding(1)), signals, 1, randn({5, 4, 9}));
+  layer("conv2d", nn::Conv2d(4, 6, 3, ConvOptions().stride({2, 1}).padding({1, 2}).groups(2)), images, 1, more_images);
+  layer("dilated", nn::Conv2d(4, 6, 2, ConvOptions().dilation(2)), images, 1, more_images);
+  const auto pools = [](const Inputs& in) {
+    return avg_pool2d(max_pool2d(in[0], 3, PoolOptions().stride(1).padding(1)), 2);
+  };
+  write("layer_pools", nothing(), {images}, pools, 1, {more_images});
+  const auto pools_1d = [](const Inputs& in) {
+    return avg_pool1d(max_pool1d(in[0], 2), 3, PoolOptions().stride(1).padding(1));
+  };
+  write("layer_pools_1d", nothing(), {signals}, pools_1d, 2, {randn({5, 3, 9})});
+  layer("image_net",
+        nn::Sequential{nn::Conv2d(4, 6, 3), nn::BatchNorm(6), nn::ReLU(), nn::GroupNorm(2, 6), nn::Flatten(),
+                       nn::Linear(6 * 7 * 6, 3)},
+        images, 1, more_images);
+  layer("lstm", nn::LSTM(8, 6, nn::RecurrentOptions().num_layers(2)), x, 2, other);
+  layer("gru", nn::GRU(8, 6), x, 2, other);
+  layer("gru_both", nn::GRU(8, 6, nn::RecurrentOptions().bidirectional(true).bias(false)), x, 2, other);
   layer("vision", VisionTransformer(), randn({2, 8, 8}), 1, randn({5, 8, 8}));
   layer("embedding", nn::Embedding(11, 8), randint(0, 11, {2, 5}), 2, randint(0, 11, {4, 3}));
 }
 
 nn::GPTOptions small() {
   return nn::GPTOptions().vocab_size(13).context_length(12).num_layers(2).num_heads(4).d_model(16);
+}
+
+// A model that decodes step by step, and its logits of whole sequences.
+void with_cache(const std::string& name, const nn::GPT& model, const Tensor& ids) {
+  const std::string path = folder + "/cache_" + name;
+  const nn::ONNXInfo info =
+      nn::save_onnx_with_cache(path + ".onnx", model, nn::SaveONNXOptions().sample(path + ".npz").opset(23));
+  std::string all;
+  for (const nn::ONNXAxis& axis : info.free_axes) all += axis.name + ' ';
+  for (const std::string& why : info.fixed_axes) all += "\n  " + why;
+  require(all == "batch sequence past ", path + ": the free axes are " + all);
+  save_npz(path + ".whole.npz", {{"ids", ids}, {"logits", model(ids)}});
 }
 
 void gpts() {
@@ -176,7 +209,11 @@ void gpts() {
     model.eval();
     const NoGrad no_grad;
     for (const Tensor& p : model.parameters()) Tensor(p).add_(0.1 * randn(p.shape()));
-    write("gpt_" + name, model, {ids}, [&](const Inputs& in) { return model(in[0]); }, 2, {other});
+    for (const std::int64_t opset : {17, 23})
+      write(
+          "gpt_" + name + '_' + std::to_string(opset), model, {ids}, [&](const Inputs& in) { return model(in[0]); }, 2,
+          {other}, opset);
+    with_cache(name, model, other);
   };
   gpt("learned", small());
   gpt("window", small().window(3));

@@ -16,6 +16,8 @@
 namespace fit::test::kv_cache_test {
 namespace {
 
+using Catch::Matchers::Contains;
+
 nn::GPTOptions small(nn::Positions positions = nn::Positions::learned) {
   return nn::GPTOptions().vocab_size(13).context_length(12).num_layers(3).num_heads(4).d_model(24).positions(positions);
 }
@@ -94,6 +96,37 @@ TEST_CASE("with a cache, a GPT of each option gives what it gives without", "[ca
   check("logit cap", nn::GPTOptions(o).logit_cap(2));
   check("attention logit cap", nn::GPTOptions(o).attention_logit_cap(0.5).num_kv_heads(2));
   check("head size", nn::GPTOptions(o).head_size(6));
+}
+
+TEST_CASE("with keys and values as tensors, a GPT gives what it gives without, and gradients", "[cache]") {
+  manual_seed(3);
+  const auto o = nn::GPTOptions().vocab_size(11).context_length(9).num_layers(2).num_heads(4).d_model(16);
+  const Tensor ids = randint(0, 11, {2, 7});
+  for (const nn::GPTOptions& options :
+       {o, nn::GPTOptions(o).positions(nn::Positions::rotary).num_kv_heads(2).window(3),
+        nn::GPTOptions(o).positions(nn::Positions::alibi), nn::GPTOptions(o).positions(nn::Positions::sinusoidal)}) {
+    INFO(name_of(options.positions()));
+    nn::GPT gpt(options);
+    gpt.eval();
+    std::vector<nn::KVCache::Layer> past(2);
+    const Shape none{2, gpt.options().num_kv_heads(), 0, 4};
+    for (nn::KVCache::Layer& layer : past) layer = {zeros(none), zeros(none)};
+    std::vector<Tensor> parts;
+    for (const auto& [begin, end] : {std::pair(0, 4), {4, 5}, {5, 7}})
+      parts.push_back(gpt.forward(ids[{range(), range(begin, end)}], past));
+    CHECK(past[1].values.shape() == none.with(2, 7));
+    const Tensor all = cat(parts, 1), whole = gpt(ids);
+    CHECK(max_difference(all, whole) < 1e-5);
+    const std::vector<Tensor> weights{gpt.wte.weight};
+    CHECK(max_difference(grad({sum(all * all)}, weights)[0], grad({sum(whole * whole)}, weights)[0]) < 1e-4);
+    const std::vector<nn::KVCache::Layer> before = past;
+    CHECK_THROWS_WITH(gpt.forward(ids, past), Contains("context_length, 9"));
+    CHECK(past[0].keys.impl() == before[0].keys.impl());
+    past[1].keys = zeros({2, 1, 7, 4});
+    CHECK_THROWS_WITH(gpt.forward(ids, past), Contains("keys of past"));
+    past.pop_back();
+    CHECK_THROWS_WITH(gpt.forward(ids, past), Contains("past has 1 layers, the model 2"));
+  }
 }
 
 TEST_CASE("positions matter in each of their kinds", "[cache]") {

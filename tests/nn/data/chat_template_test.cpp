@@ -70,6 +70,8 @@ TEST_CASE("a chat template refuses what it does not know, and names it", "[chat]
   refuses("{{ 1 + 'x' }}", "'+' of a number and a string");
   refuses("{% for i in range(1000000) %}{% endfor %}", "range() is too long");
   refuses("{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}", "runs for too long");
+  refuses("{% set ns = namespace(x=[]) %}{% for i in range(99999) %}{% set ns.x = [ns.x] %}{% endfor %}",
+          "runs for too long");
   refuses("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "too many macros in macros");
   refuses("{{ " + std::string(5000, '(') + '1' + std::string(5000, ')') + " }}", "nests too deeply");
   refuses("{{ (((", "'}}' is missing");
@@ -79,6 +81,12 @@ TEST_CASE("a chat template refuses what it does not know, and names it", "[chat]
   CHECK_THROWS_WITH(applied("x", "{}"), Contains("messages is a object: expected a list"));
   CHECK_THROWS_WITH(applied("x", "[", "{}"), Contains("messages is not JSON"));
   CHECK_THROWS_WITH(applied("x", "[]", "[]"), Contains("variables is a array: expected a JSON object"));
+}
+
+TEST_CASE("a dictionary is the list of its keys, as in Python", "[chat]") {
+  CHECK(applied("{% set d = {'b': 1, 'a': [2]} %}{{ d | list | join(',') }} {{ d | first }} {{ d | last }} "
+                "{% for k in d %}{{ k }}{% endfor %} {{ d.keys() | join }} {{ d | tojson }} {{ d | length }}") ==
+        "b,a b a ba ba {\"b\": 1, \"a\": [2]} 2");
 }
 
 TEST_CASE("methods of strings work on characters", "[chat]") {

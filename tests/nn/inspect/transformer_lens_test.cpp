@@ -93,7 +93,7 @@ TEST_CASE("weights of TransformerLens give its logits, and are written back", "[
   nn::GPT gpt = gpt_of(sizes());
   const StateDict state = their_state();
   CHECK_THROWS_WITH(nn::load_weights(gpt, state, nn::transformer_lens_names(gpt)),
-                    Contains("'unembed.b_U' has no counterpart here: gpt.head.bias = nn::Parameter"));
+                    Contains("'unembed.b_U' has no counterpart here: GPTOptions().tie_weights(false).head_bias(true)"));
   gpt.head.bias = nn::Parameter(zeros({V}, float64));
   nn::load_weights(gpt, state, nn::transformer_lens_names(gpt));
   const Tensor ids = tensor({{1, 5, 3, 10, 0}, {2, 2, 7, 8, 9}});
@@ -103,9 +103,10 @@ TEST_CASE("weights of TransformerLens give its logits, and are written back", "[
   for (const auto& [name, x] : back) CHECK(same_bits(x, at(state, name)));
   CHECK_THROWS_WITH(nn::transformer_lens_names(nn::GPT(sizes().positions(nn::Positions::rotary))),
                     Contains("positions differs: these weights of TransformerLens need Positions::learned"));
-  const nn::NameMap heads = {nn::merge_heads("W", "w", 3)};
-  CHECK_THROWS_WITH(nn::to_ours({{"W", ones({4, 2})}}, heads), Contains("its first axis must be 3 heads"));
-  CHECK_THROWS_WITH(nn::to_theirs({{"w", ones({4, 2})}}, heads), Contains("its first axis must be cut into 3 heads"));
+  const nn::NameMap heads = {nn::flatten("W", "w", 3)};
+  CHECK_THROWS_WITH(nn::to_ours({{"W", ones({4, 2})}}, heads),
+                    Contains("its first axis must be 3, with another behind it"));
+  CHECK_THROWS_WITH(nn::to_theirs({{"w", ones({4, 2})}}, heads), Contains("its first axis must have 3 equal parts"));
 }
 
 TEST_CASE("a name of TransformerLens is told ours", "[lens]") {

@@ -85,6 +85,10 @@ std::vector<LayerRow> transformer_rows() {
   neox.positions(nn::Positions::rotary).rotary_features(2).head_size(4).parallel(true).attention_scale(0.3);
   local.positions(nn::Positions::rotary).windows({2, 0}).local_rotary(nn::RotaryTableOptions().base(10));
   local.qk_norm(true).qk_norm_across_heads(true).embedding_scale(3).activation(nn::Activation::geglu_tanh);
+  nn::GPTOptions attention = small_gpt(), phi = small_gpt(), folded = small_gpt();
+  attention.attention_only(true).norm(nn::Norm::none).head_bias(true).tie_weights(false);
+  phi.parallel(true).shared_norm(true);
+  folded.norm_weights(false).activation(nn::Activation::solu);
   return {
       feed_forward(nn::Activation::relu),
       feed_forward(nn::Activation::gelu),
@@ -93,6 +97,7 @@ std::vector<LayerRow> transformer_rows() {
       feed_forward(nn::Activation::geglu),
       feed_forward(nn::Activation::geglu_tanh),
       feed_forward(nn::Activation::squared_relu),
+      feed_forward(nn::Activation::solu),
       layer_row([] { return nn::GPTAttention(small_gpt()); }).on({{2, 3, 8}}),
       layer_row([grouped] { return nn::GPTBlock(grouped); }).on({{2, 3, 8}}),
       layer_row([] { return nn::GPT(small_gpt()); }).with(ids),
@@ -103,6 +108,9 @@ std::vector<LayerRow> transformer_rows() {
       layer_row([wide] { return nn::GPT(wide); }).with(ids),
       layer_row([neox] { return nn::GPT(neox); }).with(ids),
       layer_row([local] { return nn::GPT(local); }).with(ids),
+      layer_row([attention] { return nn::GPT(attention); }).with(ids),
+      layer_row([phi] { return nn::GPT(phi); }).with(ids),
+      layer_row([folded] { return nn::GPT(folded); }).with(ids),
   };
 }
 const RegisterLayers transformer(transformer_rows);

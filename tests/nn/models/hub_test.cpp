@@ -13,6 +13,7 @@
 #include "fit/nn/models/bert.hpp"
 #include "fit/nn/models/generate.hpp"
 #include "fit/nn/models/gpt.hpp"
+#include "fit/nn/tokenizers/tokenizers.hpp"
 #include "fit/nn/weights/weights.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/tensor/lookup.hpp"
@@ -92,12 +93,37 @@ void check_encoder(const std::string& name) {
 
 TEST_CASE("decoders of the Hub have transformers' logits, gradients and texts", "[golden][hub]") {
   for (const char* name : {"gpt2", "gpt_neo", "gpt_neox", "gpt_neox_sequential", "llama", "llama3", "mistral", "qwen2",
-                           "qwen3", "olmo2", "phi3", "gemma", "gemma2", "gemma3", "gemma3_legacy"})
+                           "qwen3", "olmo2", "phi", "phi3", "gemma", "gemma2", "gemma3", "gemma3_legacy"})
     check_decoder(name);
+}
+
+TEST_CASE("models of TransformerLens have its logits, gradients and texts", "[golden][hub]") {
+  for (const char* name : {"lens_attn_only", "lens_attn_only_norms", "lens_solu", "lens_folded"}) check_decoder(name);
+  const nn::Pretrained opened = nn::load_pretrained(folder("lens_attn_only"));
+  CHECK(opened.family == "transformer_lens");
+  CHECK(opened.gpt().ln_f == nullptr);
+  CHECK(opened.gpt().h.size() == 2);
 }
 
 TEST_CASE("encoders of the Hub have transformers' vectors and gradients", "[golden][hub]") {
   for (const char* name : {"bert", "roberta", "distilbert"}) check_encoder(name);
+}
+
+TEST_CASE("all-MiniLM-L6-v2 opens by one call, as by its parts", "[hub]") {
+  const std::string minilm = FIT_MINILM_DIR;
+  if (!std::filesystem::exists(minilm + "/config.json")) {
+    WARN("skipped: " << minilm << "/config.json is not there; examples/run sentence_similarity downloads it");
+    return;
+  }
+  const nn::Pretrained opened = nn::load_pretrained(minilm);
+  auto o = nn::BERTOptions().vocab_size(30522).max_length(512).num_layers(6).num_heads(12);
+  nn::BERT parts(o.d_model(384).hidden(1536));
+  nn::load_weights(parts, minilm + "/model.safetensors", nn::bert_names(parts));
+  parts.eval();
+  const std::string text = "A man is eating food, \xC3\xA9";
+  const Tensor ids = opened.tokenizer->encode(text).unsqueeze(0);
+  CHECK(same_bits(ids, text::WordPieces::load(minilm + "/vocab.txt").encode(text).unsqueeze(0)));
+  CHECK(same_bits(opened.bert()(ids), parts(ids)));
 }
 
 namespace {
@@ -167,6 +193,14 @@ TEST_CASE("a config that asks for what no model here computes names the key", "[
   refuses("gpt_neox", "\"attention_bias\": true", "\"attention_bias\": false", "attention_bias is false");
   refuses("gpt_neox_sequential", "\"rotary_pct\": 0.5", "\"rotary_pct\": 0.25",
           "rotary_pct is 0.25: 1 of the 4 features of a head would rotate");
+  refuses("phi", "\"qk_layernorm\": false", "\"qk_layernorm\": true", "qk_layernorm is true");
+  refuses("lens_solu", "\"solu_ln\"", "\"solu\"", "act_fn is 'solu': there is no such activation here");
+  refuses("lens_solu", "\"LN\"", "\"LNPre\"", "act_fn is 'solu_ln': it can be computed with the normalization_type LN");
+  refuses("lens_solu", "\"LN\"", "\"RMSPre\"", "normalization is \"RMSPre\": only LN, LNPre, RMS and null");
+  refuses("lens_solu", "\"shortformer_pos\": false", "\"shortformer_pos\": true", "shortformer_pos is true");
+  refuses("lens_solu", "\"seed\"", "\"new_key\": 1, \"seed\"", "new_key is 1: this key is not known here");
+  refuses("lens_folded", "\"d_vocab_out\": 40", "\"d_vocab_out\": 41", "d_vocab_out is 41, d_vocab 40");
+  refuses("lens_folded", "\"attn_scale\": 2", "\"attn_scale\": -2", "attn_scale is -2.4");
   // A key that the caller knows to be harmless.
   const std::string copy = changed(where, "llama", "config.json", "\"use_cache\"", "\"new_key\": 1, \"use_cache\"");
   CHECK(nn::load_pretrained(copy, nn::PretrainedOptions().ignored_keys({"new_key"})).family == "llama");
@@ -187,6 +221,7 @@ TEST_CASE("a model whose options no family has is not written", "[hub]") {
   refuses(GPTOptions(o).value_embeddings(true), "gpt2: value_embeddings is true, not false");
   refuses(GPTOptions(o).logit_cap(15), "gpt2: logit_cap is 15, not 0");
   refuses(GPTOptions(o).positions(nn::Positions::alibi), "gpt2: positions is alibi, not learned");
+  refuses(GPTOptions(o).attention_only(true), "gpt2: attention_only is true, not false");
   refuses(GPTOptions(o).windows({3, 0}), "windows is {3, 0}, not {}");
   nn::GPT lora(o);
   nn::add_lora(lora);
@@ -258,6 +293,7 @@ TEST_CASE("models for transformers", "[.transformers]") {
   for (const auto& entry : std::filesystem::directory_iterator(folder(""))) {
     const std::string name = entry.path().filename().string();
     nn::Pretrained opened = nn::load_pretrained(folder(name));
+    if (opened.family == nn::hub::transformer_lens_type) continue;
     if (name == "gpt2") opened.tokenizer = text::Tokenizer::load(FIT_GOLDEN_DIR "/tokenizers/gpt2.json");
     const std::string to = std::string(out) + '/' + name;
     nn::save_pretrained(to, opened);

@@ -201,8 +201,9 @@ TEST_CASE("an encoder passes mask, bias and causality on to its layers", "[trans
 TEST_CASE("a feed-forward layer is the formula of its activation", "[transformer]") {
   manual_seed(2);
   const Tensor x = randn({2, 3, 4}, float64);
-  for (const nn::Activation a : {nn::Activation::relu, nn::Activation::gelu, nn::Activation::gelu_tanh,
-                                 nn::Activation::swiglu, nn::Activation::geglu, nn::Activation::squared_relu}) {
+  for (const nn::Activation a :
+       {nn::Activation::relu, nn::Activation::gelu, nn::Activation::gelu_tanh, nn::Activation::swiglu,
+        nn::Activation::geglu, nn::Activation::squared_relu, nn::Activation::solu}) {
     INFO(name_of(a));
     nn::FeedForward layer(4, 9, nn::FeedForwardOptions().activation(a));
     layer.to(float64);
@@ -221,6 +222,10 @@ TEST_CASE("a feed-forward layer is the formula of its activation", "[transformer
       between = h * g * 0.5 * (1 + erf(g / std::sqrt(2.)));
     }
     if (a == nn::Activation::squared_relu) between = pow(maximum(h, zeros_like(h)), 2);
+    if (a == nn::Activation::solu) {
+      const Tensor e = exp(h), y = h * e / sum(e, -1, keepdims), centred = y - mean(y, -1, keepdims);
+      between = centred / sqrt(mean(centred * centred, -1, keepdims) + 1e-5);
+    }
     CHECK(layer.gate.has_value() == (a == nn::Activation::swiglu || a == nn::Activation::geglu));
     CHECK(max_difference(layer(x), linear(between, layer.proj.weight, layer.proj.bias)) < 1e-13);
   }

@@ -602,7 +602,7 @@ TEST_CASE("trainer: metrics are lines of JSON", "[trainer]") {
   CHECK(lines_of(get(d.file("m.jsonl"))) == 2);
   CHECK_THROWS_AS(MetricsLog(d.file("no/folder")), FileError);
   CHECK_THROWS_WITH(MetricsLog().add({{"loss", 1}, {"los\xff", 2}}),
-                    "[MetricsLog] a name in the row {\"loss\":1,\"los�\":2} is not valid UTF-8 where � is");
+                    "[MetricsLog] a name in the row {\"loss\":1,\"los\\ufffd\":2} is not valid UTF-8 where \\ufffd is");
 }
 
 TEST_CASE("trainer: early stopping by hand", "[trainer]") {

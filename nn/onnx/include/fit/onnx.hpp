@@ -8,6 +8,7 @@
 
 #include "fit/base/option.hpp"
 #include "fit/nn/layer/layer.hpp"
+#include "fit/nn/models/gpt.hpp"
 #include "fit/tensor/tensor.hpp"
 
 /// Models as ONNX files (https://onnx.ai), for ONNX Runtime and others. Link fit::onnx.
@@ -28,8 +29,13 @@ struct ONNXAxis {
 
 /// The options of save_onnx().
 struct SaveONNXOptions {
-  FIT_OPTION(std::vector<std::string>, input_names);  ///< By default "input_0", "input_1", …
-  FIT_OPTION(std::string, output_name) = "output";    ///< The name of the result.
+  FIT_OPTION(std::vector<std::string>, input_names);   ///< By default "input_0", "input_1", …
+  FIT_OPTION(std::string, output_name) = "output";     ///< The name of the result, if there is one.
+  FIT_OPTION(std::vector<std::string>, output_names);  ///< Of several results; by default "output_0", "output_1", …
+  /// Axes that may be free beside batch and sequence: that axis of all inputs with as many axes as the input.
+  FIT_OPTION(std::vector<ONNXAxis>, more_axes);
+  /// The version of ONNX's operations. 23 has Attention, which attention becomes where it can; 17 is for older readers.
+  FIT_OPTION(std::int64_t, opset) = 17;
   /// The path of an .npz: the example inputs and the model's result are written there under their names, so that a
   /// reader of the file can check its own result. None if empty.
   FIT_OPTION(std::string, sample);
@@ -45,7 +51,7 @@ struct ONNXInfo {
 };
 
 /// Writes the run of `run(inputs)`, which calls the model. Free axes are "batch", the first axis of all inputs, and
-/// "sequence", the second one of all inputs with two axes or more, where the model computes with any size. Parameters
+/// "sequence", the second one of all inputs with two or three axes, where the model computes with any size. Parameters
 /// have their names in the file. float32, float64, int64 and boolean.
 ///
 /// Throws Error, and writes nothing, for an operation that has no ONNX form; the message has the layer's path. Also for
@@ -53,6 +59,16 @@ struct ONNXInfo {
 /// in the file; for a model in training mode; and for inputs of other types.
 ONNXInfo save_onnx(const std::string& path, const Layer& model, const std::vector<Tensor>& inputs,
                    const std::function<Tensor(const std::vector<Tensor>&)>& run, const SaveONNXOptions& options = {});
+
+/// The same for several results.
+ONNXInfo save_onnx(const std::string& path, const Layer& model, const std::vector<Tensor>& inputs,
+                   const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& run,
+                   const SaveONNXOptions& options = {});
+
+/// Writes a GPT that decodes step by step. Inputs: "ids" [batch, sequence], and for each layer "past_keys_0" and
+/// "past_values_0" [batch, kv_heads, past, head_size]. Results: "logits" of the new positions, and "keys_0", "values_0"
+/// …, which are the next step's past. A first step has a past of 0.
+ONNXInfo save_onnx_with_cache(const std::string& path, const GPT& model, const SaveONNXOptions& options = {});
 
 namespace detail {
 template <class Model, std::size_t... I>

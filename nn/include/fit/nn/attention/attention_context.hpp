@@ -46,6 +46,9 @@ struct AttentionContext {
   /// Keys and values of the positions before the inputs, as KVCache::past() gives them. attend() appends those of the
   /// inputs; it is then causal, and builds no graph.
   std::optional<AttentionCache> cache;
+  /// The same as tensors (B, kv_heads, past, features), for a run that others record, with a graph: attend() replaces
+  /// them by those with the inputs', and is then causal. Null: none.
+  KVCache::Layer* past = nullptr;
   /// The sequences have no padding: x is [N, C]. A layer that does not take that gets (B, S, C), without this member.
   std::optional<Unpadding> padding;
   /// The positions of the inputs, int64 [T] or [B, T]. Undefined: they follow those in the cache.
@@ -68,7 +71,7 @@ struct AttentionContext {
   Memory memory;
 
   /// The number of positions before the inputs.
-  std::int64_t length() const { return cache ? cache->length : 0; }
+  std::int64_t length() const { return cache ? cache->length : past ? past->keys.size(2) : 0; }
   /// The context of attention to the memory.
   AttentionContext of_memory() const;
 

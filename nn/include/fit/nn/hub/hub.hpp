@@ -49,9 +49,10 @@ struct Pretrained {
 /// Opens a folder: config.json, and model.safetensors or model.safetensors.index.json with its files; and if they are
 /// there, tokenizer.json, the chat template, and generation_config.json.
 ///
-/// The families are, by model_type: gpt2, gpt_neo, gpt_neox, llama, mistral, qwen2, qwen3, olmo2, phi3, gemma,
-/// gemma2, gemma3_text, which are an nn::GPT; bert, roberta, distilbert, which are an nn::BERT, without the layers
-/// after the encoder. The logits are those of transformers, but for rounding.
+/// The families are, by model_type: gpt2, gpt_neo, gpt_neox, llama, mistral, qwen2, qwen3, olmo2, phi, phi3,
+/// gemma, gemma2, gemma3_text, which are an nn::GPT; bert, roberta, distilbert, which are an nn::BERT, without the
+/// layers after the encoder. The logits are those of transformers, but for rounding. A config.json without a model_type
+/// is that of TransformerLens, with its models of attention alone and of SoLU: family is then "transformer_lens".
 ///
 /// Throws FileError, with the file and the key, for a damaged file and for what config.json asks for and no model here
 /// computes. A key that is not known, and is not null, false, 0 or empty, is such an Error too. One tensor at a time is

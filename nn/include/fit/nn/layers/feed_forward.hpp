@@ -7,6 +7,7 @@
 #include "fit/nn/layer/layer.hpp"
 #include "fit/nn/layers/dropout.hpp"
 #include "fit/nn/layers/linear.hpp"
+#include "fit/nn/layers/norm.hpp"
 
 namespace fit::nn {
 
@@ -19,6 +20,7 @@ enum class Activation {
   geglu,         ///< gelu(gate(x)) * fc(x), likewise
   geglu_tanh,    ///< gelu_tanh(gate(x)) * fc(x), as in Gemma
   squared_relu,  ///< relu(fc(x))^2 (So et al. 2021)
+  solu,          ///< ln(y softmax(y)) for y = fc(x), with a LayerNorm ln (Elhage et al. 2022)
 };
 const char* name_of(Activation a);  ///< "relu", "gelu", …
 
@@ -42,9 +44,10 @@ class FeedForward final : public UnaryLayer {
   FIT_FIELDS_DECLARED
   std::string describe() const override;
 
-  Linear fc;                   // [hidden, d_model]
-  std::optional<Linear> gate;  // [hidden, d_model] for swiglu, geglu and geglu_tanh, else none
-  Linear proj;                 // [d_model, hidden]
+  Linear fc;                    // [hidden, d_model]
+  std::optional<Linear> gate;   // [hidden, d_model] for swiglu, geglu and geglu_tanh, else none
+  std::optional<LayerNorm> ln;  // [hidden] for solu, else none
+  Linear proj;                  // [d_model, hidden]
   Dropout inner_dropout, dropout;
 };
 

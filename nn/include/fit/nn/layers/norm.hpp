@@ -9,8 +9,9 @@ namespace fit::nn {
 
 /// The options of LayerNorm.
 struct LayerNormOptions {
-  FIT_OPTION(double, eps) = 1e-5;  ///< Added to the variance.
-  FIT_OPTION(bool, bias) = true;   ///< Whether there is a bias.
+  FIT_OPTION(double, eps) = 1e-5;   ///< Added to the variance.
+  FIT_OPTION(bool, bias) = true;    ///< Whether there is a bias, beside a weight.
+  FIT_OPTION(bool, weight) = true;  ///< Whether there is a weight; without it, there is no bias (elementwise_affine).
 };
 
 /// (x - mean) / sqrt(var + eps) * weight + bias over the last axis, of size C: x [..., C] -> [..., C]. Starts with
@@ -24,9 +25,10 @@ class LayerNorm final : public UnaryLayer {
   FIT_FIELDS_DECLARED
   std::string describe() const override;
 
-  Parameter weight, bias;  // [C], [C] or undefined
+  Parameter weight, bias;  // [C] or undefined
 
  private:
+  std::int64_t size_;
   double eps_;
 };
 

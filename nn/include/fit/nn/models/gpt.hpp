@@ -35,8 +35,8 @@ enum class Positions {
 };
 const char* name_of(Positions p);  ///< "none", "learned", …
 
-/// The norms of a model: LayerNorm or RMSNorm.
-enum class Norm { layer, rms };
+/// The norms of a model: LayerNorm, RMSNorm, or none.
+enum class Norm { layer, rms, none };
 /// The places of the norms of a residual branch f.
 enum class NormPlace {
   before,  ///< x + f(norm(x)), as in GPT-2
@@ -73,12 +73,16 @@ struct GPTOptions {
   FIT_OPTION(std::optional<bool>, qkv_bias);              ///< Whether qkv has a bias; `bias` if not given.
   FIT_OPTION(Norm, norm) = Norm::layer;                   ///< The kind of all norms.
   FIT_OPTION(double, norm_eps) = 0;                       ///< Of all norms; 0: LayerNorm's 1e-5, or RMSNorm's 1e-6.
+  FIT_OPTION(bool, norm_weights) = true;                  ///< Whether LayerNorms have a weight, and with `bias` a bias.
   FIT_OPTION(NormPlace, norm_place) = NormPlace::before;  ///< Where the norms of a block are.
   FIT_OPTION(bool, qk_norm) = false;  ///< RMSNorm of each query and key, before they are rotated (Qwen 3).
   /// With qk_norm: one norm over the features of all heads of queries, and one of keys (OLMo 2).
   FIT_OPTION(bool, qk_norm_across_heads) = false;
-  FIT_OPTION(bool, parallel) = false;       ///< x + attn(ln_1(x)) + mlp(ln_2(x)): both branches read x (GPT-NeoX).
-  FIT_OPTION(double, embedding_scale) = 1;  ///< Multiplies the tokens' vectors; sqrt(d_model) in Gemma.
+  FIT_OPTION(bool, parallel) = false;        ///< x + attn(ln_1(x)) + mlp(ln_2(x)): both branches read x (GPT-NeoX).
+  FIT_OPTION(bool, shared_norm) = false;     ///< With parallel: both branches read ln_1(x); there is no ln_2 (Phi).
+  FIT_OPTION(bool, attention_only) = false;  ///< The blocks have no MLP (Elhage et al. 2021).
+  FIT_OPTION(bool, head_bias) = false;       ///< Whether the head has a bias; not with tie_weights.
+  FIT_OPTION(double, embedding_scale) = 1;   ///< Multiplies the tokens' vectors; sqrt(d_model) in Gemma.
   FIT_OPTION(std::optional<double>, attention_scale);  ///< Multiplies the scores; 1 / sqrt(head_size) if not given.
   FIT_OPTION(bool, head_gates) = false;                ///< Multiplies head h by sigmoid(gate(x)[h]) (Qiu et al. 2025).
   FIT_OPTION(bool, value_embeddings) = false;   ///< Adds an embedding of each token to its values (Zhou et al. 2024).
@@ -121,9 +125,10 @@ class GPTAttention final : public SequenceLayer {
 };
 
 /// A block: y = x + post_ln_1(attn(ln_1(x))), then y + post_ln_2(mlp(ln_2(y))). A norm that is null is left out. With
-/// the option `parallel`, the second branch reads x instead of y.
+/// the option `parallel`, the second branch reads x instead of y, and with `shared_norm`, too, ln_1(x). Without an MLP,
+/// y is the result.
 class GPTBlock final : public SequenceLayer {
-  bool parallel_ = false;
+  bool parallel_ = false, shared_norm_ = false;
 
  public:
   /// The block of GPT(options), which need no num_layers.
@@ -189,6 +194,10 @@ class GPT final : public Layer {
   /// in the cache. For trees of proposed tokens: see docs/model_recipes.md. Only the positions must be below
   /// context_length then. Throws Error for positions with ALiBi or a window, which count keys.
   Tensor forward(const Tensor& ids, KVCache& cache, const Tensor& positions = {}, const Tensor& mask = {}) const;
+  /// The logits of the positions behind those in `past`, which holds the keys and values (B, kv_heads, past, head_size)
+  /// of each layer as tensors, with a graph: past may be 0. Replaces them by those with the new positions. For
+  /// save_onnx_with_cache(), and for prefixes that are trained; KVCache is faster.
+  Tensor forward(const Tensor& ids, std::vector<KVCache::Layer>& past) const;
   /// The logits of the last position only: [B, vocab_size].
   Tensor forward_last(const Tensor& ids, KVCache& cache) const;
   /// An empty cache for `batch` sequences of up to max_length tokens (context_length if 0). The default dtype is the
@@ -208,22 +217,22 @@ class GPT final : public Layer {
   std::optional<Embedding> wpe;  // [context_length, d_model] for learned positions, else none
   Dropout dropout;
   ModuleList<SequenceLayer> h;
-  std::shared_ptr<UnaryLayer> ln_f;
-  Linear head;  // [vocab_size, d_model], without bias
+  std::shared_ptr<UnaryLayer> ln_f;  // null for Norm::none
+  Linear head;                       // [vocab_size, d_model], with a bias if the option head_bias says so
 
  private:
   GPT(const GPTOptions& options, ModuleList<SequenceLayer> blocks, const init::Skip&);  // without initial values
 
   void start(const ModuleList<SequenceLayer>& blocks);  // draws initial values, also those of these blocks
   // The input of the first block: [B, T, d_model].
-  Tensor embedded(const Tensor& ids, const KVCache* cache, const Tensor& positions) const;
+  Tensor embedded(const Tensor& ids, const KVCache* cache, const Tensor& positions, std::int64_t before) const;
   Tensor logits(const Tensor& x) const;  // of the head
   // The logits of the positions after those in the cache, or of the last of them.
   enum class Logits : bool { all, last };  // of which positions
   Tensor next(const Tensor& ids, KVCache& cache, const Tensor& positions, const Tensor& mask, Logits which) const;
   // The input of the head; the caller calls cache.advance().
-  Tensor hidden(const Tensor& ids, KVCache* cache, const Tensor& positions = {},
-                const AttentionTerms& terms = {}) const;
+  Tensor hidden(const Tensor& ids, KVCache* cache, const Tensor& positions = {}, const AttentionTerms& terms = {},
+                std::vector<KVCache::Layer>* past = nullptr) const;
 };
 
 }  // namespace fit::nn

@@ -21,11 +21,11 @@ class GPT;
 /// One step of a NameMap. In names, `*` matches one or more characters, also dots. The text of the n-th `*` replaces
 /// the n-th `*` of the other side, so both sides have the same number.
 struct NameRule {
-  enum class Kind { rename, transpose, split, join, drop, strip, refuse, shift, regroup, skip_rows, merge_heads };
+  enum class Kind { rename, transpose, split, join, drop, strip, refuse, shift, regroup, skip_rows, flatten };
   Kind kind;
   std::vector<std::string> theirs, ours;
-  /// Of the parts of a split or join along the first axis; equal parts if empty. The groups of regroup(). The number of
-  /// skip_rows() and merge_heads().
+  /// Of the parts of a split or join along the first axis; equal parts if empty. The groups of regroup() and flatten().
+  /// The number of skip_rows().
   std::vector<std::int64_t> sizes;
   std::string why;  ///< the reason of a refuse()
   double by = 0;    ///< the number of a shift()
@@ -37,7 +37,7 @@ using NameMap = std::vector<NameRule>;
 
 /// Renames. All rules throw Error if the two sides differ in their number of `*`.
 NameRule rename(const std::string& theirs, const std::string& ours);
-/// Renames and transposes a matrix, such as GPT-2's: [in, out] <-> [out, in]. Of three axes, the last two.
+/// Renames and transposes a matrix, such as GPT-2's: [in, out] <-> [out, in]; or each matrix of several, [N, in, out].
 NameRule transpose(const std::string& theirs, const std::string& ours);
 /// Splits their tensor into several of ours along the first axis: in_proj_weight <-> w_q, w_k, w_v.
 NameRule split(const std::string& theirs, const std::vector<std::string>& ours,
@@ -50,10 +50,10 @@ NameRule shift(const std::string& theirs, const std::string& ours, double by);
 /// Renames and swaps groups of rows: [groups, parts, D] rows of theirs are [parts, groups, D] of ours. GPT-NeoX has the
 /// query, key and value of one head side by side: regroup(theirs, ours, num_heads, 3).
 NameRule regroup(const std::string& theirs, const std::string& ours, std::int64_t groups, std::int64_t parts);
+/// Renames and makes one axis of the first two: [groups, D, ...] <-> [groups D, ...], as heads lie in matrices.
+NameRule flatten(const std::string& theirs, const std::string& ours, std::int64_t groups);
 /// Renames and removes the first rows: RoBERTa's positions begin at 2. to_theirs() adds them as zeros.
 NameRule skip_rows(const std::string& theirs, const std::string& ours, std::int64_t rows);
-/// Renames and makes one axis of the first two: [heads, D, …] <-> [heads D, …].
-NameRule merge_heads(const std::string& theirs, const std::string& ours, std::int64_t heads);
 /// Ignores tensors that we don't need. to_theirs() does not restore them.
 NameRule drop(const std::string& theirs);
 /// Removes a prefix of their names, such as "bert.", if it is there. to_theirs() adds it to all names.
@@ -107,7 +107,7 @@ struct LoadReport {
 void load_weights(Layer& layer, const StateDict& theirs, const NameMap& map = {});
 /// The same from a .safetensors file, the .safetensors.index.json of a file in several parts, or an .npz. Except for an
 /// .npz, only one tensor at a time is in memory beside the layer. Throws FileError for a damaged file, and then changes
-/// nothing. If the disk fails after this check, the layer keeps the tensors that were read. Throws Error, and loads
+/// nothing. If the disk fails after this check, the layer keeps what was read. Throws Error, and loads
 /// nothing, for a file of save_weights() if a GPT or BERT in the layer has other options than the saved one, except
 /// dropout.
 void load_weights(Layer& layer, const std::string& path, const NameMap& map = {});

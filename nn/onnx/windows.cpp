@@ -1,0 +1,77 @@
+// Convolutions, pooling, and recurrent layers.
+#include "fit/ops/ops.hpp"
+#include "onnx/graph.hpp"
+
+namespace fit::nn::onnx {
+namespace {
+
+// The numbers for both ends of each axis.
+Integers both_ends(const Integers& padding) {
+  Integers all = padding;
+  all.insert(all.end(), padding.begin(), padding.end());
+  return all;
+}
+
+Names pool(const Row& r, const char* op, std::map<std::string, Integers> more) {
+  more.insert({{"kernel_shape", r.integers("size")},
+               {"strides", r.integers("stride")},
+               {"pads", both_ends(r.integers("padding"))}});
+  return {r.g.node(op, {r.operand(0)}, more)};
+}
+
+// The rows of the gates in ONNX's order. `order`: which gate of ours each is.
+Name gates(const Row& r, const Name& x, const Integers& order, std::int64_t H) {
+  Integers rows;
+  for (const std::int64_t gate : order)
+    for (std::int64_t i = 0; i < H; ++i) rows.push_back(gate * H + i);
+  return r.g.node("Unsqueeze", {r.g.node("Gather", {x, r.g.integers(rows)}, {{"axis", {0}}}), r.g.integers({0})});
+}
+
+// ONNX multiplies the inputs, too: by a matrix that puts the gates in its order, as they are multiplied already.
+Names recurrent(const Row& r, const char* op, const Integers& order,
+                const std::map<std::string, Integers>& attributes) {
+  const std::int64_t H = r.x(3).size(1), G = static_cast<std::int64_t>(order.size());
+  const DType t = r.y().dtype();
+  const auto first = [&](std::size_t i) { return r.g.node("Unsqueeze", {r.operand(i), r.g.integers({0})}); };
+  const Name bias = r.has_input(2) ? gates(r, r.operand(2), order, H) : r.g.constant(zeros({1, G * H}, t));
+  Names inputs{r.g.node("Transpose", {r.operand(0)}, {{"perm", {1, 0, 2}}}),
+               gates(r, r.g.constant(eye(G * H).to(t)), order, H),
+               gates(r, r.operand(1), order, H),
+               r.g.node("Concat", {r.g.constant(zeros({1, G * H}, t)), bias}, {{"axis", {1}}}),
+               Name(),
+               first(3)};
+  const bool cells = r.has_input(4);
+  if (cells) inputs.push_back(first(4));
+  auto all = attributes;
+  all["hidden_size"] = {H};
+  const Names y = r.g.nodes(op, inputs, cells ? 3 : 2, all);
+  const Name steps = r.g.node("Squeeze", {y[0], r.g.integers({1})});  // [T, B, H]
+  Names results{r.g.node("Transpose", {steps}, {{"perm", {1, 0, 2}}})};
+  if (cells) results.push_back(r.g.node("Squeeze", {y[2], r.g.integers({0})}));
+  return results;
+}
+
+}  // namespace
+
+Names convolution(const Row& r) {
+  Names inputs{r.operand(0), r.operand(1)};
+  if (r.has_input(2)) inputs.push_back(r.operand(2));
+  return {r.g.node("Conv", inputs,
+                   {{"strides", r.integers("stride")},
+                    {"pads", both_ends(r.integers("padding"))},
+                    {"dilations", r.integers("dilation")},
+                    {"group", {r.integer("groups")}}})};
+}
+Names max_pool(const Row& r) { return pool(r, "MaxPool", {{"dilations", r.integers("dilation")}}); }
+// Zeros around x count.
+Names average_pool(const Row& r) {
+  for (const std::int64_t d : r.integers("dilation"))
+    if (d != 1) r.fail("has a dilation, which has no ONNX form in opset 17");
+  return pool(r, "AveragePool", {{"count_include_pad", {1}}});
+}
+// Ours: input, forget, cell, output; theirs: input, output, forget, cell.
+Names lstm(const Row& r) { return recurrent(r, "LSTM", {0, 3, 1, 2}, {}); }
+// Ours: reset, update, new; theirs: update, reset, new.
+Names gru(const Row& r) { return recurrent(r, "GRU", {1, 0, 2}, {{"linear_before_reset", {1}}}); }
+
+}  // namespace fit::nn::onnx
