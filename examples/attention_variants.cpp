@@ -88,7 +88,7 @@ class Museum {
     const Tensor simple = map(plain, q, k)[0], change = weights - simple;
     const double top = std::max(max(abs(simple)).item(), max(abs(weights)).item()), most = max(abs(change)).item();
     auto look =
-        plot::Options().xlabel("Key").ylabel("Query").cell_size(17).annotate(false).colorbar(false).vmax(top).vmin(0);
+        plot::Options().xlabel("Key").ylabel("Query").cell_size(12).annotate(false).colorbar(false).vmax(top).vmin(0);
     if (min(weights).item() < 0) look.colormap(plot::Colormap::rdbu).vmin(-top);
     const auto by = plot::Options(look).colormap(plot::Colormap::rdbu).bar_label("Difference").colorbar(true);
     const double widest = std::max(most, 0.01);
@@ -129,12 +129,11 @@ void lesson(example::Example& e) {
   };
 
   e.cell();
+  // not shown
   const auto tempered = [](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& t) {
     return scaled_dot_product_attention(q, k, v, AttentionOptions().causal().temperature(t.item()));
   };
-  // not shown
   museum.show("temperature", "temperature", {0.25, 0.5, 1, 2, 8}, tempered);
-  // shown
   e.ask(Question("At which temperature is the difference 0 everywhere?")
             .numbers(tensor(1.), 0.001, "The temperature divides the scores: by 1, nothing changes.")
             .wrong("0", "A temperature of 0 would give the largest score everything.")
