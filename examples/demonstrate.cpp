@@ -14,7 +14,6 @@ using namespace fit;
 using example::distance;
 using nn::return_attention;
 
-constexpr std::int64_t features = 32, head_count = 4;
 // not shown
 
 const std::vector<std::string> sentence = example::words("the tired cat sat on the mat and slept well");
@@ -55,7 +54,7 @@ void opening(example::Example& e, const example::Reading& reading) {
 ///
 /// The task is to predict the previous token. Only attention can carry it from one position to the next. The model is
 /// an embedding, a causal layer with four heads, and a linear layer.
-constexpr std::int64_t vocabulary = 10;
+constexpr std::int64_t vocabulary = 10, features = 32, head_count = 4;
 
 struct Previous : nn::Layer {
   AttentionResult forward(const Tensor& ids) const {

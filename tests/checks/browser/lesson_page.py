@@ -442,6 +442,20 @@ def course(b, folder):
 LESSONS = ["attention_step_by_step", "attention_mathematics", "six_tokens", "attention_variants", "induction", "jax_notebook", "demonstrate"]
 
 
+def remembers(b, folder):
+    """The home page knows what has been answered."""
+    page = browser.Page(b, folder / "six_tokens/six_tokens.html", remembers=True)
+    page.js("localStorage.clear()")
+    page.js("[...document.querySelectorAll('.choice')].find(c => c.textContent === 'Token 4').click()")
+    count = page.js("document.querySelectorAll('.question').length")
+    page.close()
+    page = browser.Page(b, folder / "course/course.html", remembers=True)
+    listed = texts(page, "li")
+    check("the home page says how many questions are answered", [f"· 1 of {count} questions answered" in text for text in listed] == [i == 3 for i in range(8)], listed)
+    page.js("localStorage.clear()")
+    page.close()
+
+
 def test(b, program, folder, out=None):
     folder = browser.written(program, folder, stdout=subprocess.DEVNULL)
     thrown = subprocess.run([program, folder, "throw"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -476,6 +490,7 @@ def test(b, program, folder, out=None):
 
     if out:
         course(b, pathlib.Path(out).resolve())
+        remembers(b, pathlib.Path(out))
     for path in pages:
         for page, dark, name in browser.looks(lambda **how: browser.Page(b, path, **how), theme=True):
             what = f"{path.stem}, {name}"
