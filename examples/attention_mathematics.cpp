@@ -173,7 +173,7 @@ void against_pytorch(example::Example& e) {
           equal(step_by_step(library, "weights", [&] { return library(input, input, input); }), mixed));
   e.claim("in one kernel, it differs by rounding alone", distance(library(input, input, input), mixed) < 1e-6);
   e.picture("pytorch_heads",
-            plot::heads(by_head, named("The eight heads of the stored layer", "Key", "Query").columns(4).cell_size(9)));
+            plot::heads(by_head, named("The eight heads of the stored layer", "Key", "Query").columns(4).cell_size(8)));
 
   /// The difference is rounding: both add the same numbers, in different orders.
   ///

@@ -209,7 +209,7 @@ void lesson(example::Example& e) {
   e.cell();
   e.picture("words_causal", plot::side_by_side({plot::heatmap(shares, look_of("Full")),
                                                 plot::heatmap(past, look_of("Causal").mask(mask[0] != 0))},
-                                               "The same words, all seen and only the past seen"));
+                                               "All seen, and only the past seen"));
 
   /// ## 4. Several heads
   ///

@@ -88,7 +88,7 @@ class Museum {
     const Tensor simple = map(plain, q, k)[0], change = weights - simple;
     const double top = std::max(max(abs(simple)).item(), max(abs(weights)).item()), most = max(abs(change)).item();
     auto look =
-        plot::Options().xlabel("Key").ylabel("Query").cell_size(12).annotate(false).colorbar(false).vmax(top).vmin(0);
+        plot::Options().xlabel("Key").ylabel("Query").cell_size(11).annotate(false).colorbar(false).vmax(top).vmin(0);
     if (min(weights).item() < 0) look.colormap(plot::Colormap::rdbu).vmin(-top);
     const auto by = plot::Options(look).colormap(plot::Colormap::rdbu).bar_label("Difference").colorbar(true);
     const double widest = std::max(most, 0.01);

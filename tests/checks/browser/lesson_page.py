@@ -175,8 +175,8 @@ def text_view(page):
     page.js("document.querySelector('.text-view').focus()")
     page.key("ArrowLeft")
     check("and the keys", page.js(state)[0] == "x", page.js(state))
-    inside = page.js("""(() => { const s = document.querySelector('.stage').getBoundingClientRect();
-      return [...document.querySelectorAll('.stage path')].map(p => p.getBoundingClientRect()).every(r => r.top >= s.top - 1 && r.bottom <= s.bottom + 1 && r.left >= s.left - 1); })()""")
+    inside = page.js("""(() => { const s = document.querySelector('.text-view .stage').getBoundingClientRect();
+      return [...document.querySelectorAll('.text-view path')].map(p => p.getBoundingClientRect()).every(r => r.top >= s.top - 1 && r.bottom <= s.bottom + 1 && r.left >= s.left - 1); })()""")
     check("arcs stay in their place", inside)
     page.move(5, 5)
 
