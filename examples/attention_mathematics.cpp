@@ -100,7 +100,8 @@ void ten_tokens(example::Example& e) {
   e.claim("every token attends to itself most", equal(argmax(weights[0], -1), arange(10)));
   e.claim("the library's function gives the same output",
           distance(scaled_dot_product_attention(x, x, x), output) < 1e-5);
-  e.picture("self_attention", plot::heatmap(weights[0], named("Self-attention weights").annotate(false).vmax(1)));
+  e.picture("self_attention",
+            plot::heatmap(weights[0], named("Self-attention weights").cell_size(32).annotate(false).vmax(1)));
   e.ask(Question("The dot product of a vector of 64 random features with *another* one is 0 on average. What is its "
                  "standard deviation?")
             .numbers(tensor(8.), 0.01,
