@@ -37,7 +37,7 @@ void opening(example::Example& e, const Tensor& all, const Tensor& past) {
             .right("To the keys that remain, in proportion",
                    "The softmax divides by the sum over the keys that remain, "
                    "so each of them grows by the same factor.")
-            .wrong("To the diagonal", "Compare the last two columns of row 2: all keys that remain grow."));
+            .wrong("To the diagonal", "Compare the rows of query 2: all keys that remain grow."));
 }
 
 /// ## 1. Self-attention as a function
@@ -188,7 +188,7 @@ Tensor masked(example::Example& e, const Drawn& drawn) {
   e.claim("a mask of -infinity gives the same", distance(attend(query, key, value, added).weights, weights) < 1e-6);
   e.ask(Question("Enter the first row of the weights.")
             .numbers(tensor({{1., 0., 0., 0.}}), 0.005, "The first position attends to itself alone.")
-            .otherwise("Position 1 may attend to key 1 only, and its weights sum to 1."));
+            .otherwise("The first position may attend to itself only, and its weights sum to 1."));
 
   /// `examples/run exercises causal` asks you for this function, `examples/run exercises padding` for another mask.
   ///
