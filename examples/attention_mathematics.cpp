@@ -20,6 +20,7 @@ plot::Options named(const std::string& title, const std::string& x = "Key positi
 
 void opening(example::Example& e) {
   e.cell();
+  // not shown
   const Tensor p = nn::sinusoidal_positions(60, 64);
   std::vector<plot::Curve> curves;
   for (const std::int64_t c : {0, 4, 16})
@@ -33,7 +34,6 @@ void opening(example::Example& e) {
             .wrong("10000", "That is the base: the slowest wave is nearly 10000 times as long as the fastest.")
             .wrong("3.14", "That is half a wave: there the sine is 0 again, but it falls.")
             .otherwise("Look for the distance from one peak of the fastest line to the next."));
-  // not shown
 }
 
 /// ## Positions
@@ -61,11 +61,18 @@ void positions(example::Example& e) {
   std::cout << "100 positions of 128 dimensions: " << p.shape() << '\n';
   e.claim("position 0 is 0, 1, 0, 1, …", equal(p[0].reshape({64, 2}), broadcast_to(tensor({0., 1.}), {64, 2})));
   e.claim("nn::sinusoidal_positions gives the same bits", equal(p, nn::sinusoidal_positions(100, 128)));
-  e.picture("positions", plot::positional(128, 100));
+  // not shown
+  e.save("positions", plot::positional(128, 100));
+  const auto by_dimension = plot::Options().xlabel("Position").ylabel("Dimension").bar_label("Value");
+  e.figure(plot::heatmap(transpose(p), plot::Options(by_dimension).colormap(plot::Colormap::rdbu).vmin(-1).vmax(1)));
+  std::vector<plot::Curve> curves;
+  for (const std::int64_t c : {4, 5, 16, 32})
+    curves.push_back({"dimension " + std::to_string(c), p[{range(), c}].to(float64).to_vector<double>()});
+  e.figure(plot::lines(curves, plot::LineOptions().xlabel("Position").ylabel("Value")));
   // not shown
 }
 
-/// On the left, the map shows the vectors of all positions. On the right, some dimensions are curves over the
+/// The map shows the vectors of all positions, one in each column. Below it, some dimensions are curves over the
 /// positions. Dimensions 4 and 5 are sine and cosine of the same wave. Dimension 32 changes much more slowly.
 /// `examples/run exercises sinusoidal` asks you for this table, and `examples/run exercises rope` for the rotation
 /// itself.
@@ -93,7 +100,8 @@ void ten_tokens(example::Example& e) {
   e.claim("every token attends to itself most", equal(argmax(weights[0], -1), arange(10)));
   e.claim("the library's function gives the same output",
           distance(scaled_dot_product_attention(x, x, x), output) < 1e-5);
-  e.picture("self_attention", plot::heatmap(weights[0], named("Self-attention weights").annotate(false).vmax(1)));
+  e.picture("self_attention",
+            plot::heatmap(weights[0], named("Self-attention weights").cell_size(32).annotate(false).vmax(1)));
   e.ask(Question("The dot product of a vector of 64 random features with *another* one is 0 on average. What is its "
                  "standard deviation?")
             .numbers(tensor(8.), 0.01,
@@ -165,7 +173,8 @@ void against_pytorch(example::Example& e) {
   e.claim("operation by operation, the library's layer gives the bits of yours",
           equal(step_by_step(library, "weights", [&] { return library(input, input, input); }), mixed));
   e.claim("in one kernel, it differs by rounding alone", distance(library(input, input, input), mixed) < 1e-6);
-  e.picture("pytorch_heads", plot::heads(by_head, named("The eight heads of the stored layer", "Key", "Query")));
+  e.picture("pytorch_heads",
+            plot::heads(by_head, named("The eight heads of the stored layer", "Key", "Query").columns(4).cell_size(8)));
 
   /// The difference is rounding: both add the same numbers, in different orders.
   ///
@@ -200,6 +209,7 @@ void against_pytorch(example::Example& e) {
   e.claim("every row sums to 1", distance(sum(cross, -1), ones({1, 5})) < 1e-5);
   e.picture("cross_attention",
             plot::heatmap(cross[0], named("Cross-attention (decoder → encoder)", "Encoder position", "Decoder position")
+                                        .cell_size(34)
                                         .annotate(false)
                                         .vmax(1)));
   e.ask(Question("The encoder has read a sentence twice as long. What changes in this map?")

@@ -25,6 +25,7 @@ Tensor four_words() {
 
 void opening(example::Example& e) {
   e.cell();
+  // not shown
   const Tensor x = four_words();
   const Tensor weights = attend(x, x, x, AttentionOptions().weights()).weights[0];
   e.text(words, {TextHead().name("Attention").weights(weights)});
@@ -33,7 +34,6 @@ void opening(example::Example& e) {
           .wrong("cat", "19 %. A cat can sit, but these features do not say so.")
           .right("down", "29 %. The features of *sat* and *down* have most in common. This is all that attention sees.")
           .wrong("The", "16 %: an article has little in common with a verb."));
-  // not shown
 }
 
 /// For each position, attention computes a weighted sum of *values*. The weights say how well the *query* of the
@@ -209,7 +209,7 @@ void lesson(example::Example& e) {
   e.cell();
   e.picture("words_causal", plot::side_by_side({plot::heatmap(shares, look_of("Full")),
                                                 plot::heatmap(past, look_of("Causal").mask(mask[0] != 0))},
-                                               "The same words, all seen and only the past seen"));
+                                               "All seen, and only the past seen"));
 
   /// ## 4. Several heads
   ///
@@ -240,7 +240,7 @@ void lesson(example::Example& e) {
   e.claim("the output has the shape of the input", mixed.shape() == z.shape());
   e.claim("head 2 gives most of its weight to the word before", min(diagonal(by_head[{0, 1}], -1)).item() > 0.9);
   e.claim("head 1 gives no word before so much", max(diagonal(by_head[{0, 0}], -1)).item() < 0.5);
-  e.picture("two_heads", plot::heads(by_head, words, "Two heads"));
+  e.picture("two_heads", plot::heads(by_head, look_of("Two heads").cell_size(32)));
   e.ask(Question("Head 2 of *The* attends to all four words alike. Why?")
             .right("There is no word before it",
                    "No key fits its query, so all scores are 0, and the softmax of zeros is "

@@ -88,7 +88,7 @@ class Museum {
     const Tensor simple = map(plain, q, k)[0], change = weights - simple;
     const double top = std::max(max(abs(simple)).item(), max(abs(weights)).item()), most = max(abs(change)).item();
     auto look =
-        plot::Options().xlabel("Key").ylabel("Query").cell_size(17).annotate(false).colorbar(false).vmax(top).vmin(0);
+        plot::Options().xlabel("Key").ylabel("Query").cell_size(11).annotate(false).colorbar(false).vmax(top).vmin(0);
     if (min(weights).item() < 0) look.colormap(plot::Colormap::rdbu).vmin(-top);
     const auto by = plot::Options(look).colormap(plot::Colormap::rdbu).bar_label("Difference").colorbar(true);
     const double widest = std::max(most, 0.01);
@@ -129,12 +129,11 @@ void lesson(example::Example& e) {
   };
 
   e.cell();
+  // not shown
   const auto tempered = [](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& t) {
     return scaled_dot_product_attention(q, k, v, AttentionOptions().causal().temperature(t.item()));
   };
-  // not shown
   museum.show("temperature", "temperature", {0.25, 0.5, 1, 2, 8}, tempered);
-  // shown
   e.ask(Question("At which temperature is the difference 0 everywhere?")
             .numbers(tensor(1.), 0.001, "The temperature divides the scores: by 1, nothing changes.")
             .wrong("0", "A temperature of 0 would give the largest score everything.")
@@ -226,7 +225,8 @@ void lesson(example::Example& e) {
   ///
   /// $$s'_{ij} = s_{ij} - m_h \, (i - j)$$
   ///
-  /// Fixed slopes $m_h$ prefer near keys, at any length (Press et al. 2022). The task: keys that are all equal.
+  /// Fixed slopes $m_h$ prefer near keys, at any length (Press et al. 2022). `examples/run exercises alibi`
+  /// asks you for it. The task: keys that are all equal.
   e.cell();
   const auto alibi = [](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& m) {
     return scaled_dot_product_attention(q, k, v, AttentionOptions().causal().alibi(m));
@@ -249,7 +249,7 @@ void lesson(example::Example& e) {
   /// $$w_{ij} = \frac{e^{s_{ij}}}{e^{a_h} + \sum_{l \le i} e^{s_{il}}}$$
   ///
   /// A learned logit $a_h$ for each head takes part in the softmax and has no value, so a head can attend to nothing
-  /// (gpt-oss, 2025). The task: a query that fits no key.
+  /// (gpt-oss, 2025). `examples/run exercises sink` asks you for it. The task: a query that fits no key.
   e.cell();
   const auto sink = [](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& a) {
     return scaled_dot_product_attention(q, k, v, AttentionOptions().causal().sink(a));
@@ -357,7 +357,7 @@ void lesson(example::Example& e) {
   /// $$w_{ij} = 0 \quad \text{unless} \quad i - j < n \ \text{or} \ j = 0$$
   ///
   /// Each query attends to its neighbours and to the first token, which everybody sees (Longformer, Beltagy et al.
-  /// 2020). The task: which keys move the last output?
+  /// 2020). The task: which keys move the last output? `examples/run exercises window` asks you for the mask.
   e.cell();
   const auto window = [](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& n) {
     const AttentionMask near = sliding_window_mask(n.to(int64).item<std::int64_t>()) | global_tokens(1);

@@ -1,7 +1,7 @@
 /// # A course on attention
 ///
 /// Eight pages, in this order. Each answers one question, and leads to the next one. Links that you have followed have
-/// another colour.
+/// another colour, and each says how many of its questions you have answered.
 ///
 /// 1. [Attention in five minutes](../demonstrate/five_minutes.html):
 ///    how does a model find the word that matters?

@@ -14,7 +14,6 @@ using namespace fit;
 using example::distance;
 using nn::return_attention;
 
-constexpr std::int64_t features = 32, head_count = 4;
 // not shown
 
 const std::vector<std::string> sentence = example::words("the tired cat sat on the mat and slept well");
@@ -40,13 +39,12 @@ double largest_gradient(const Tensor& p) { return p.has_grad() ? max(abs(p.grad(
 // Of the model of words, which the program trains at its end.
 void opening(example::Example& e, const example::Reading& reading) {
   e.cell();
-  e.text(reading.words, reading.heads);
-  e.ask(
-      Question("Point at the last word. Two heads look at two nouns. Which noun says whom *she* likes?")
-          .wrong("girl", "That is who likes. The other head looks there.")
-          .right("dogs", "The model will say *them*. Nobody told it which noun counts: it learned that from sentences.")
-          .wrong("None: the heads look at the word before", "Look at the numbers: nearly all weight is on two nouns."));
   // not shown
+  e.text(reading.words, reading.heads);
+  e.ask(Question("Point at the last word. The head that finds whom gives nearly all its weight to one word. To which?")
+            .wrong("girl", "That is who likes. Point at *because*: there the other head looks for her.")
+            .right("dogs", "So the model will say *them*. Nobody told it which noun counts: it learned that.")
+            .wrong("is", "That is the other head: here it has nothing to find."));
 }
 
 /// This page shows on small sentences what training changes, what a mask excludes, and where gradients flow. The
@@ -56,7 +54,7 @@ void opening(example::Example& e, const example::Reading& reading) {
 ///
 /// The task is to predict the previous token. Only attention can carry it from one position to the next. The model is
 /// an embedding, a causal layer with four heads, and a linear layer.
-constexpr std::int64_t vocabulary = 10;
+constexpr std::int64_t vocabulary = 10, features = 32, head_count = 4;
 
 struct Previous : nn::Layer {
   AttentionResult forward(const Tensor& ids) const {
@@ -111,8 +109,8 @@ void lesson(example::Example& e) {
   e.claim("one head gives most of its weight to the token before", most > 0.5);
   // shown
   const auto in_a_row = [&](const Tensor& weights, const std::string& title) {
-    return plot::heads(weights,
-                       without_future(look_of(title, record.queries(), record.queries())).columns(head_count).vmax(1));
+    return plot::heads(
+        weights, without_future(look_of(title, record.queries(), record.queries())).columns(2).cell_size(14).vmax(1));
   };
   e.picture("training_heads", plot::side_by_side({in_a_row(untrained, "Before"), in_a_row(trained, "After")},
                                                  "Learning to look at the token before"));
@@ -165,8 +163,9 @@ void lesson(example::Example& e) {
   e.picture(
       "self_attention",
       plot::side_by_side(
-          {plot::heatmap(view.attention_matrix, look_of("Self-attention", sentence, sentence).vmax(0.5)),
-           plot::heatmap(mean(causal_weights[0], 0), without_future(look_of("Causal", sentence, sentence)).vmax(0.5))},
+          {plot::heatmap(view.attention_matrix, look_of("Self-attention", sentence, sentence).cell_size(26).vmax(0.5)),
+           plot::heatmap(mean(causal_weights[0], 0),
+                         without_future(look_of("Causal", sentence, sentence)).cell_size(26).vmax(0.5))},
           "Mean of four heads, not trained"));
   // shown
   e.claim("weights on words that come later are exactly 0", equal(causal_weights, tril(causal_weights)));

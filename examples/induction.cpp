@@ -26,6 +26,7 @@ struct Pair {
 
 void opening(example::Example& e, const Pair& p) {
   e.cell();
+  // not shown
   const auto name = [](const char* letter, std::int64_t head, const char* layer) {
     return std::string("Head ") + letter + " (head " + std::to_string(head + 1) + " of layer " + layer + ")";
   };
@@ -36,7 +37,6 @@ void opening(example::Example& e, const Pair& p) {
             .right("f", "*f* stood behind the first *e*. Head B looks exactly there.")
             .wrong("Any of 26", "That holds for a letter that is new. This one was there before.")
             .wrong("d", "*d* stood before *e*. The answer stands behind it."));
-  // not shown
 }
 
 /// Head B looks for the letter that stood *behind* the first copy of the present one. But how can it know that? Nothing
@@ -264,7 +264,8 @@ void lesson(example::Example& e) {
   };
   const Tensor sweep = patch_sweep(lens, clean, mind), by_head = patch_heads(lens, clean, mind);
   e.picture("patching", plot::heatmap(sweep, plot::Options()
-                                                 .title("Logit of f minus logit of x, by patched residual")
+                                                 .title("Logit of f - logit of x")
+                                                 .cell_size(18)
                                                  .x(names(other[0]))
                                                  .y({"before layer 1", "before layer 2"})
                                                  .xlabel("Position")
@@ -286,6 +287,7 @@ void lesson(example::Example& e) {
   e.picture("logit_lens",
             plot::heatmap(early[{range(), range(longest, T)}], plot::Options()
                                                                    .title("Probability of the right letter")
+                                                                   .cell_size(14)
                                                                    .y({"embedding", "after layer 1", "after layer 2"})
                                                                    .xlabel("Position behind the first segment")
                                                                    .ylabel("Read")

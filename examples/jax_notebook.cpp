@@ -26,16 +26,18 @@ struct Drawn {
 // The first figure is drawn from weights that the program computes later.
 void opening(example::Example& e, const Tensor& all, const Tensor& past) {
   e.cell();
-  e.picture("masked", plot::side_by_side(
-                          {plot::heatmap(all, named("All keys").vmax(1)),
-                           plot::heatmap(past, named("Without the future").vmax(1).mask(tril(ones({4, 4})) != 0))}));
+  // not shown
+  e.picture(
+      "masked",
+      plot::side_by_side(
+          {plot::heatmap(all, named("All keys").cell_size(40).vmax(1)),
+           plot::heatmap(past, named("Without the future").cell_size(40).vmax(1).mask(tril(ones({4, 4})) != 0))}));
   e.ask(Question("Both maps have the same queries and keys. Where did the hatched weight of a row go?")
             .wrong("It is lost: the rows on the right sum to less", "Every row sums to 1, also on the right.")
             .right("To the keys that remain, in proportion",
                    "The softmax divides by the sum over the keys that remain, "
                    "so each of them grows by the same factor.")
-            .wrong("To the diagonal", "Compare the last two columns of row 2: all keys that remain grow."));
-  // not shown
+            .wrong("To the diagonal", "Compare the rows of query 2: all keys that remain grow."));
 }
 
 /// ## 1. Self-attention as a function
@@ -139,8 +141,9 @@ void module(example::Example& e) {
   e.claim("ten equal inputs are attended to equally: every weight is 1/10",
           distance(uniform, full({1, 4, 10, 10}, 0.1)) < 1e-6);
   e.picture("uniform_head",
-            plot::side_by_side({plot::heatmap(by_head[{0, 0}], named("Random input, head 1").annotate(false).vmax(0.3)),
-                                plot::heatmap(uniform[{0, 0}], named("Constant input").annotate(false).vmax(0.3))}));
+            plot::side_by_side(
+                {plot::heatmap(by_head[{0, 0}], named("Random input, head 1").cell_size(24).annotate(false).vmax(0.3)),
+                 plot::heatmap(uniform[{0, 0}], named("Constant input").cell_size(24).annotate(false).vmax(0.3))}));
   // not shown
 }
 
@@ -185,7 +188,7 @@ Tensor masked(example::Example& e, const Drawn& drawn) {
   e.claim("a mask of -infinity gives the same", distance(attend(query, key, value, added).weights, weights) < 1e-6);
   e.ask(Question("Enter the first row of the weights.")
             .numbers(tensor({{1., 0., 0., 0.}}), 0.005, "The first position attends to itself alone.")
-            .otherwise("Position 1 may attend to key 1 only, and its weights sum to 1."));
+            .otherwise("The first position may attend to itself only, and its weights sum to 1."));
 
   /// `examples/run exercises causal` asks you for this function, `examples/run exercises padding` for another mask.
   ///

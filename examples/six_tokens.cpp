@@ -52,6 +52,7 @@ const Tensor W_v = tensor({{0.7787, 0.7944}, {0.6614, 0.4501}, {0.7816, 0.5086}}
 
 void opening(example::Example& e) {
   e.cell();
+  // not shown
   const Tensor x = six_tokens();
   const auto rows = plot::Options().y(tokens).x({"1", "2", "3"}).xlabel("Feature").ylabel("Token").bar_label("Value");
   e.figure(plot::heatmap(x, plot::Options(rows).vmin(0).title("Six tokens of three features")));
@@ -62,7 +63,6 @@ void opening(example::Example& e) {
                    "0.8904. A dot product also grows with the length of the vectors, and token 4 is the "
                    "longest of the six.")
             .wrong("Token 6", "0.6306. It points in nearly the same direction as token 2, but it is short."));
-  // not shown
 }
 
 void simplified(example::Example& e) {
@@ -130,7 +130,7 @@ void projections(example::Example& e) {
   e.claim("its value is (0.9898, 0.8750)", distance(value_2, tensor({0.9898, 0.8750})) < printed);
 
   e.ask(Question("What is the score of token 2 for itself, the product of its query and its key?")
-            .numbers(tensor(1.1559), 0.006, "$1.0057 \\cdot 0.8479 + 0.2636 \\cdot 1.1501 = 1.1559$.")
+            .numbers(tensor(1.1559), 0.006, "1.0057 · 0.8479 + 0.2636 · 1.1501 = 1.1559.")
             .wrong("0.7614", "That was the product of the token with itself. Now multiply its query by its key.")
             .otherwise("Multiply the first features, multiply the second features, and add."));
 

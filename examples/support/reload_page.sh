@@ -12,8 +12,9 @@ setInterval(() => {
   document.body.append(script);
 }, 500);
 </script>"
-content=$(<"$page")
-content=${content/"script-src 'unsafe-inline'"/"script-src 'unsafe-inline' 'self' file:"}
-printf '%s\n%s\n</body>\n</html>\n' "${content%%</body>*}" "$script" >"$page.new"
+{
+  sed "s/script-src 'unsafe-inline'/& 'self' file:/; /<\/body>/,\$d" "$page"
+  printf '%s\n</body>\n</html>\n' "$script"
+} >"$page.new"
 mv "$page.new" "$page"
 echo "built(\"$number\");" >"$page.js"

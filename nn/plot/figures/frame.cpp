@@ -76,7 +76,8 @@ Figure Frame::end() {
   double legend_y = top_ + 8;
   for (const LegendEntry& e : legend) {
     drawing.add(Line{right() + 14, legend_y, right() + 38, legend_y, e.color, 2.5, 1, e.dashed});
-    drawing.text(right() + 46, legend_y + tick_size * 0.36, e.label, {tick_size, Anchor::start, look().ink});
+    drawing.text(right() + 46, legend_y + tick_size * 0.36, e.label,
+                 {tick_size, Anchor::start, look().ink, false, 0, "legend"});
     legend_y += legend_step;
   }
   return {width_, height_, theme, std::move(drawing)};

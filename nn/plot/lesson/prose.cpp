@@ -45,6 +45,17 @@ bool take_link(const std::string& s, std::size_t& at, std::string& html) {
   return true;
 }
 
+// A formula on lines of its own: the parts between \qquad stand side by side where there is room.
+std::string display_html(const std::string& latex) {
+  const std::string gap = "\\qquad";
+  std::string html;
+  for (std::size_t from = 0, end = 0; end != std::string::npos; from = end + gap.size()) {
+    end = latex.find(gap, from);
+    html += mathml(latex.substr(from, end == std::string::npos ? end : end - from), MathStyle::display);
+  }
+  return html;
+}
+
 std::string inline_html(const std::string& s) {
   std::string html, plain, inside;
   const auto flush = [&] { html += escape_xml(plain), plain.clear(); };
@@ -54,7 +65,7 @@ std::string inline_html(const std::string& s) {
     if (take_between(s, at, "`", inside))
       part = "<code>" + escape_xml(inside) + "</code>";
     else if (take_between(s, at, "$$", inside))
-      part = "<span class=\"formula scrolls\" tabindex=\"0\">" + mathml(inside, MathStyle::display) + "</span>";
+      part = "<span class=\"formula scrolls\" tabindex=\"0\">" + display_html(inside) + "</span>";
     else if (take_between(s, at, "$", inside))
       part = mathml(inside, MathStyle::inside);
     else if (take_between(s, at, "**", inside))

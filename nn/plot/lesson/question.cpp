@@ -1,4 +1,4 @@
-// A question as HTML. The page checks it (page/lesson/questions.js).
+// A question as HTML. The page checks it (page/lesson/ask.js).
 #include <algorithm>
 #include <utility>
 
@@ -77,8 +77,9 @@ std::string Question::fields() const {
               plot::fixed(numbers_[{i, j}].item(), 6) + "\"></td>";
     html += "</tr>";
   }
-  return "<div class=\"scrolls\"><table class=\"matrix\" data-within=\"" + plot::fixed(within_, 6) + "\">" + html +
-         "</table></div><button>Check</button>";
+  const std::string kind = numbers_.numel() > 1 ? "matrix" : "number";
+  return "<div class=\"scrolls\"><table class=\"" + kind + "\" data-within=\"" + plot::fixed(within_, 6) + "\">" +
+         html + "</table></div><button>Check</button>";
 }
 
 std::string Question::html() const {

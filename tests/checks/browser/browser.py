@@ -30,17 +30,24 @@ def verdict():
     return 1 if FAILED else 0
 
 
-def looks(open_page):
+def looks(open_page, theme=False):
     """A page in the widths and themes in which pages are looked at: the page, dark, and a name for both. It is opened once
-    in each theme, narrow when it is light and wide when it is dark."""
+    in each theme, narrow when it is light and wide when it is dark. With `theme`, it is opened once: a page that follows the
+    theme of the system turns dark."""
     widths = (390, 800, 1400)
+    page = None
     for dark in (False, True):
-        page = open_page(width=widths[-1 if dark else 0], dark=dark)
+        if page is None:
+            page = open_page(width=widths[-1 if dark else 0], dark=dark)
+        else:
+            page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
         for width in reversed(widths) if dark else widths:
             page.resize(width, 1000)
             page.settle()
             yield page, dark, f"{width}_{'dark' if dark else 'light'}"
-        page.close()
+        if dark or not theme:
+            page.close()
+            page = None
 
 
 def look(page, what, picture):

@@ -1,8 +1,7 @@
-"""lesson_page.py PROGRAM DIR [EXAMPLE...]: opens the pages that PROGRAM (lesson_pages.cpp) and the examples write below
-DIR in a browser, and reads them."""
+"""lesson_page.py PROGRAM DIR [OUT]: opens the pages that PROGRAM (lesson_pages.cpp) writes into DIR in a browser, and those of
+the course below OUT, which the examples have written."""
 
-import concurrent.futures
-import functools
+import base64
 import pathlib
 import re
 import subprocess
@@ -11,6 +10,9 @@ import time
 import browser
 from attention_page import contrast
 from browser import check
+
+# What the visible code of a lesson does not have: what makes it a program, drawings, calls of the lesson, tolerances.
+COMPUTES_NOT = r"#include|int main\(|plot::|\b(?:e|lesson|museum)\.(?!g\.)|[<>]=? *\d+(?:\.\d+)?e-\d"
 
 RED = {False: "rgb(207, 34, 46)", True: "rgb(255, 123, 114)"}  # --bad of theme.css, light and dark
 
@@ -41,8 +43,9 @@ def texts(page, selector):
 def contents(page):
     check("six cells", page.js("document.querySelectorAll('section.cell').length") == 6)
     code = texts(page, ".cell > .code-box .code")
-    check("each has its code, but the one that only draws", len(code) == 5 and code[0].startswith("// 4 rows") and not any("#include" in c or "plot::Options" in c.split("vary")[0].replace("plot::print_heatmap", "") for c in code) and code[1].startswith("std::cout <<") and
-          code[3].rstrip().endswith("softmax(randn({3, 6, 6})));"), code)
+    check("each has its code, but the one that only draws", len(code) == 5 and code[0].startswith("// 4 rows") and code[1].startswith("std::cout <<") and
+          code[3].rstrip().endswith("softmax(randn({3, 6, 6})));") and code[4] == "const Tensor scores = values();\n", code)
+    check("visible code only computes", not any(re.search(COMPUTES_NOT, c) for c in code[:3] + code[4:]), code)
     checks = texts(page, ".checks .code")
     check("what checks and draws is folded", len(checks) >= 4 and checks[0] == 'lesson.claim("one is one", 1 == 1);\n' and
           "plot::Options()" in checks[1] and "plot::heads" in checks[1] and not page.js("document.querySelector('.checks').open"), checks)
@@ -64,10 +67,10 @@ def contents(page):
 
 
 def formulas(page, what):
-    page.js("document.querySelectorAll('.answer').forEach(a => (a.hidden = false))")
-    boxes = page.js("""[...document.querySelectorAll('math')].map(m => { const r = m.getBoundingClientRect();
+    page.js("document.querySelectorAll('.question > .word').forEach(w => (w.hidden = false))")
+    boxes = page.js("""[...document.querySelectorAll('main > :not(.answers) math')].map(m => { const r = m.getBoundingClientRect();
       return [r.width, r.height, m.namespaceURI.endsWith('MathML'), m.querySelectorAll('merror').length]; })""")
-    page.js("document.querySelectorAll('.answer').forEach(a => (a.hidden = true))")
+    page.js("document.querySelectorAll('.question > .word').forEach(w => (w.hidden = true))")
     check(f"{what}: {len(boxes)} formulas are set", len(boxes) > 0 and all(w > 3 and h > 5 and ml and not e for w, h, ml, e in boxes), boxes)
 
 
@@ -78,7 +81,7 @@ def formulas_stand(page):
 
 
 def figures(page):
-    check("four figures, one for each case, and four more", page.js("document.querySelectorAll('figure svg').length") == 11)
+    check("twelve figures, one for each case", page.js("document.querySelectorAll('figure svg').length") == 12)
     check("a caption", texts(page, "figcaption") == ["A caption & more"])
     for row, column in [(0, 1), (2, 3), (3, 4)]:
         said = hover(page, *middle(page, f"document.querySelectorAll('figure')[0].querySelectorAll('.cell')[{row * 5 + column}]"))
@@ -123,19 +126,65 @@ def keys(page):
     page.move(5, 5)
 
 
+def questions(page):
+    said = "[...document.querySelectorAll('.said')].map(s => s.textContent.trim())"
+    state = "[...document.querySelectorAll('.question')].map(q => [q.matches('.solved'), q.querySelector('.give-up').hidden, q.querySelector('.said').matches('.wrong')])"
+    check("no answer stands below its question", page.js("[...document.querySelectorAll('.question .word')].every(w => w.offsetHeight === 0)") and page.js(said) == [""] * 4)
+    check("choices are prose", texts(page, ".choice") == ["One", "Two", "3"] and page.js("document.querySelector('.choice math') !== null"))
+    page.js("document.querySelectorAll('.choice')[0].click()")
+    check("a wrong choice has its word", page.js(said)[0] == "One: That is one." and page.js(state)[0] == [False, False, True], page.js(said), page.js(state)[0])
+    page.js("document.querySelector('.give-up').click()")
+    check("the answer can be shown", page.js(said)[0].startswith("Two: Two, <b>always</b>.") and page.js(state)[0] == [True, True, False], page.js(said), page.js(state)[0])
+
+    def enter(question, *numbers):
+        page.js(f"""(() => {{ const q = document.querySelectorAll('.question')[{question}];
+          {list(numbers)}.forEach((text, i) => (q.querySelectorAll('input')[i].value = text)); q.querySelector('form').requestSubmit(); }})()""")
+
+    enter(1, "2")
+    check("a frequent mistake has its word", page.js(said)[1] == "Twice.", page.js(said))
+    enter(1, "x")
+    check("another one has none of its own", page.js(said)[1] == "Not yet.", page.js(said))
+    enter(1, "1/2")
+    check("a fraction is a number", page.js(said)[1] == "A half." and page.js(state)[1][0], page.js(said))
+    enter(2, "1", "1", "0,0", "1")
+    check("numbers of a matrix are checked one by one", page.js(said)[2] == "3 of 4 numbers are right. Ones on the diagonal." and
+          page.js("[...document.querySelectorAll('.question')[2].querySelectorAll('input')].map(i => i.getAttribute('aria-invalid')).join()") == "false,true,false,false", page.js(said))
+    enter(2, "1", "0", "0", "1")
+    check("until all are right", page.js(state)[2] == [True, True, False])
+    cell = "document.querySelectorAll('.question')[3].querySelectorAll('rect.cell')"
+    page.click(*middle(page, cell + "[0]"))
+    check("a cell is an answer", page.js(said)[3] == "p → a: The smallest.", page.js(said))
+    page.click(*middle(page, cell + "[3]"))
+    check("any cell", page.js(said)[3] == "q → b: No.", page.js(said))
+    page.js(cell + "[0].ownerSVGElement.focus()")
+    for key in ("Escape", "ArrowDown", "ArrowDown", "Enter"):
+        page.key(key)
+    check("by keys, too", page.js(said)[3] == "q → a: Four." and page.js(state)[3][0], page.js(said))
+    page.move(5, 5)
+
+
+def text_view(page):
+    """A text with two heads: the second asks from the key of the first."""
+    state = """(() => { const t = document.querySelector('.text-view'); return [[...t.querySelectorAll('.asks')].map(e => e.textContent).join(), [...t.querySelectorAll('.told p')].map(e => e.textContent),
+      ['head-0', 'head-1'].map(c => t.querySelectorAll(`path.${c}`).length)]; })()"""
+    first = page.js(state)
+    check("the last token is chosen, and its arcs are drawn", first == ["z", ["First: from “z” to “x” 60 %, “y” 20 %, “z” 20 %", "Second: from “x” to “x” 100 %"], [3, 1]], first)
+    page.move(*middle(page, "document.querySelectorAll('.token')[1]"))
+    pointed = page.js(state)
+    check("the arcs follow the pointer", pointed[0] == "y" and pointed[1][0] == "First: from “y” to “x” 63 %, “y” 38 %" and pointed[2][0] == 2, pointed)
+    page.js("document.querySelector('.text-view').focus()")
+    page.key("ArrowLeft")
+    check("and the keys", page.js(state)[0] == "x", page.js(state))
+    inside = page.js("""(() => { const s = document.querySelector('.text-view .stage').getBoundingClientRect();
+      return [...document.querySelectorAll('.text-view path')].map(p => p.getBoundingClientRect()).every(r => r.top >= s.top - 1 && r.bottom <= s.bottom + 1 && r.left >= s.left - 1); })()""")
+    check("arcs stay in their place", inside)
+    page.move(5, 5)
+
+
 def answers(page):
-    check("the answer is hidden", page.js("document.querySelector('.answer').hidden && document.querySelector('.question button').disabled"))
-    page.js("""(() => { const guess = document.querySelector('.question input'); guess.value = '3'; guess.dispatchEvent(new Event('input')); })()""")
-    page.js("document.querySelector('.question button').click()")
-    check("the guess stays beside the answer, which has the focus and is announced", texts(page, ".answer .guessed") == ["Your guess: 3"] and
-          page.js("document.activeElement.matches('.answer[role=status]') && document.querySelector('.question form').hidden"), texts(page, ".answer .guessed"))
-    page.js("document.querySelector('.guessed').remove()")
-    check("until there is a guess", not page.js("document.querySelector('.answer').hidden") and
-          texts(page, ".answer p") == ["Two, <b>always</b>."], texts(page, ".answer p"))
     code = page.js("[...document.querySelectorAll('section.cell')].at(-1).textContent")
-    check("the code does not tell it", "lesson.ask" not in code)
-    check("the code of the cases is shown, without their claims", "lesson.figure(plot::heatmap(scores * d_k))" in texts(page, ".cell > .code-box .code")[-1] and
-          "d_k is positive" not in texts(page, ".cell > .code-box .code")[-1])
+    check("the code does not tell an answer", "lesson.ask" not in code)
+    check("the code of the cases is folded, with their claims", any("lesson.figure(plot::heatmap(scores * d_k))" in c and "d_k is positive" in c for c in texts(page, ".checks .code")))
     shown = "[...document.querySelectorAll('.case')].filter(c => !c.hidden).map(c => c.querySelector('.printed').textContent)"
     check("the slider shows one case", page.js(shown)[:1] == ["d_k is 1\n"], page.js(shown))
     check("a slider has a mark for each case", page.js("[...document.querySelectorAll('.vary input')].map(i => i.list.options.length)") == [3, 2])
@@ -155,7 +204,7 @@ def answers(page):
     check("until it is paused", "Play" in texts(page, ".product .play")[0])
     page.move(*middle(page, "document.querySelector('math [data-name]')"))
     check("a symbol marks its name in the code", page.js("[...document.querySelectorAll('.code .named')].map(e => e.textContent)")[:1] == ["scores"])
-    check("and the figures that are drawn from it", page.js("[...document.querySelectorAll('figure')].map((f, i) => f.matches('.named') ? i : -1).filter(i => i >= 0)") == [4, 5, 6])
+    check("and the figures that are drawn from it", page.js("[...document.querySelectorAll('figure')].map((f, i) => f.matches('.named') ? i : -1).filter(i => i >= 0)") == [5, 6, 7])
     page.move(5, 5)
     check("while it is pointed at", page.js("document.querySelectorAll('.named').length") == 0)
 
@@ -204,22 +253,19 @@ def colors(b, folder):
           const cells = [...{figure}.querySelectorAll('.cell')], numbers = [...{figure}.querySelectorAll('.on-cell')];
           return numbers.length === 9 && cells.every((cell, i) => Math.abs(light(getComputedStyle(cell).fill) - light(getComputedStyle(numbers[i]).fill)) > 70); }})()"""))
         one[dark] = heads
+        inks(page, theme)
         page.close()
-    inks(b, folder)
     check("large weights are dark on a light page, and light on a dark one", brightness(one[False][0]) < 80 < 200 < brightness(one[True][0]) and
           brightness(one[True][1]) < 40 < 240 < brightness(one[False][1]), one)
 
 
-def inks(b, folder):
-    """C++'s ink on all colours of all maps, light and dark."""
-    for dark in (False, True):
-        page = browser.Page(b, folder / "lesson.html", dark=dark)
-        pairs = page.js("""[...document.querySelectorAll('figure')].slice(7, 10).flatMap(f => { const cells = [...f.querySelectorAll('.cell')], numbers = [...f.querySelectorAll('.on-cell')];
-          const hex = (e) => '#' + getComputedStyle(e).fill.match(/\\d+/g).map(v => Number(v).toString(16).padStart(2, '0')).join('');
-          return cells.length === 255 && numbers.length === 255 ? cells.map((c, i) => [hex(c), hex(numbers[i])]) : []; })""")
-        check(f"{'dark' if dark else 'light'}: numbers on all colours have a contrast of 4.5 or more", len(pairs) == 3 * 255 and all(contrast(*p) >= 4.5 for p in pairs),
-              len(pairs), [p for p in pairs if contrast(*p) < 4.5][:3])
-        page.close()
+def inks(page, theme):
+    """C++'s ink on all colours of all maps."""
+    pairs = page.js("""[...document.querySelectorAll('figure')].slice(8, 11).flatMap(f => { const cells = [...f.querySelectorAll('.cell')], numbers = [...f.querySelectorAll('.on-cell')];
+      const hex = (e) => '#' + getComputedStyle(e).fill.match(/\\d+/g).map(v => Number(v).toString(16).padStart(2, '0')).join('');
+      return cells.length === 255 && numbers.length === 255 ? cells.map((c, i) => [hex(c), hex(numbers[i])]) : []; })""")
+    check(f"{theme}: numbers on all colours have a contrast of 4.5 or more", len(pairs) == 3 * 255 and all(contrast(*p) >= 4.5 for p in pairs),
+          len(pairs), [p for p in pairs if contrast(*p) < 4.5][:3])
 
 
 def brightness(color):
@@ -238,7 +284,9 @@ def printed(b, path):
     check("code is wrapped, not clipped", page.js("[...document.querySelectorAll('.code')].every(c => c.offsetHeight === 0 || c.scrollWidth <= c.clientWidth + 1)"))
     check("checks stay folded", page.js("[...document.querySelectorAll('details.checks')].every(d => !d.open)"))
     check("figures stay on the paper", page.js("[...document.querySelectorAll('figure svg')].every(s => s.getBoundingClientRect().right <= innerWidth + 1)"))
-    check("answers, and the case that is chosen, are printed", page.js("[...document.querySelectorAll('.answer')].every(e => e.getBoundingClientRect().height > 0) && [...document.querySelectorAll('.vary')].every(v => [...v.querySelectorAll('.case')].filter(e => e.getBoundingClientRect().height > 0).length === 1)"))
+    check("answers stand at the end", page.js("[...document.querySelectorAll('.answers li')].map(e => e.textContent.replaceAll(/\\s+/g, ' ').trim())") == ["Two. Two, <b>always</b>.", "0.5. A half.", "1, 0, 0, 1. It is.", "q → a. Four."] and
+          page.js("document.querySelector('.answers').getBoundingClientRect().top > [...document.querySelectorAll('.question')].at(-1).getBoundingClientRect().top"), texts(page, ".answers li"))
+    check("the case that is chosen is printed", page.js("[...document.querySelectorAll('.vary')].every(v => [...v.querySelectorAll('.case')].filter(e => e.getBoundingClientRect().height > 0).length === 1)"))
     page.close()
     page = browser.Page(b, path, dark=True)
     browser.check_paper(page, "heads in a lesson on paper", path.with_suffix(".pdf"))
@@ -277,8 +325,43 @@ def pictures(page, what):
     zeroth = re.findall(r"\b(?:[Hh]ead|[Ll]ayer) 0\b", page.js("[...document.querySelectorAll('.prose, .printed, .claim, figure text, figcaption')].map(e => e.textContent).join('\\n')"))
     check(f"{what}: heads and layers are counted from 1", not zeroth and len(text) > 500, zeroth)
     code = "\n".join(texts(page, ".cell > .code-box .code"))
-    outside = re.sub(r"\w+\.vary\((?s:.*?)\n\}\);|\w+\.vary\(.*\n? *\[&\].*;", "", code)
-    check(f"{what}: visible code only computes", not re.search(r"#include|int main\(|plot::(?!print_)", outside), re.findall(r".*(?:#include|int main\(|plot::).*", outside))
+    check(f"{what}: visible code only computes", not re.search(COMPUTES_NOT, code), [line for line in code.splitlines() if re.search(COMPUTES_NOT, line)])
+
+
+# Where the first figure ends, and the first thing that a reader can do, in pixels from the top of the page.
+FIRST = """(() => { const ends = (s) => Math.min(...[...document.querySelectorAll(s)].map(e => e.getBoundingClientRect()).filter(r => r.height > 0).map(r => r.bottom + scrollY));
+  return [ends('main figure svg, main .text-view, main .heads-view'), ends('main .question form, main .vary > label, main .product, main .text-view, main .heads-view')]; })()"""
+SCREENS = {1400: 900, 800: 1000, 390: 844}
+
+
+def begins(page, what, width):
+    """A lesson begins with its figure, and soon asks for something."""
+    figure, act = (end / SCREENS[width] for end in page.js(FIRST))
+    check(f"{what}: the first figure is in the first screen", figure <= 1.0, figure)
+    check(f"{what}: there is something to do within 1.5 screens", act <= 1.5, act)
+    if width == 390:
+        wide = page.js("[...document.querySelectorAll('main :not(input)')].filter(e => e.clientWidth && e.scrollWidth > e.clientWidth + 1 && !e.closest('svg, math, .unseen, .code, .heads-view, .recording') && getComputedStyle(e).overflowX !== 'visible').map(e => [e.className, e.scrollWidth, e.textContent.slice(0, 40)])")
+        check(f"{what}: nothing but code must be scrolled sideways", not wide, wide)
+
+
+def asks(page, what):
+    """Questions have a word on each wrong answer, and none is answered already."""
+    asked = page.js("""[...document.querySelectorAll('.question')].map(q => { const words = [...q.querySelectorAll('.word')], right = words.find(w => 'right' in w.dataset);
+      return [words.every(w => w.hidden && w.textContent.trim().length > 3), q.querySelectorAll('.choice, input, rect.cell').length, q.querySelector('.said').textContent, right.textContent]; })""")
+    check(f"{what}: at least two questions, none answered", len(asked) >= 2 and all(words and ways > 0 and not said for words, ways, said, _ in asked), asked)
+    for i, (_, _, _, right) in enumerate(asked):
+        page.js(f"(() => {{ const q = document.querySelectorAll('.question')[{i}]; q.querySelector('.give-up').click(); }})()")
+        said = page.js(f"[document.querySelectorAll('.question')[{i}].matches('.solved'), document.querySelectorAll('.question')[{i}].querySelector('.said').textContent]")
+        check(f"{what}: the answer of question {i + 1} is one that it accepts", said[0] and said[1].endswith(right), said, right)
+
+
+def sheets(page, what):
+    """On paper a lesson takes few pages."""
+    page.call("Emulation.clearDeviceMetricsOverride")
+    data = base64.b64decode(page.call("Page.printToPDF", printBackground=False, preferCSSPageSize=True)["data"])
+    count = len(re.findall(rb"/Type\s*/Page\b(?!s)", data))
+    page.resize(1400, 1000)
+    check(f"{what}: at most six printed pages", 1 <= count <= 6, count)
 
 
 def fits(page, what, width):
@@ -316,7 +399,7 @@ scrolled = set()  # what goes on beyond its width on some page
 def looks(page, dark, what):
     check(f"{what}: labels can be read", page.js("""[...document.querySelectorAll('figure text')].every(t =>
           t.getBoundingClientRect().height === 0 || Number(t.getAttribute('font-size')) * t.ownerSVGElement.getBoundingClientRect().width / t.ownerSVGElement.viewBox.baseVal.width >= 9)"""))
-    wide = page.js("""[...document.querySelectorAll('main *')].filter(e => e.clientWidth && e.scrollWidth > e.clientWidth + 1 &&
+    wide = page.js("""[...document.querySelectorAll('main :not(input)')].filter(e => e.clientWidth && e.scrollWidth > e.clientWidth + 1 &&
       !e.closest('svg, math, .unseen') && getComputedStyle(e).overflowX !== 'visible')
       .map(e => [`${e.localName}.${e.className}`, getComputedStyle(e)]).map(([name, { overflowX, backgroundImage }]) =>
         [name, overflowX === 'auto' && backgroundImage.split('radial-gradient').length === 3])""")
@@ -332,16 +415,14 @@ def looks(page, dark, what):
       return bad.length === 0 || bad[0].outerHTML; })()""") is True)
 
 
-def course(b, folder, program):
+def course(b, folder):
     """The home page names all lessons, and each leads to the next one, back, and home."""
-    subprocess.run([program, "--out", folder], check=True, stdout=subprocess.DEVNULL)
-
     def links(path):
-        page = browser.Page(b, path)
-        page.wait("document.readyState === 'complete'")
-        found = page.js("[...document.querySelectorAll('main a, #next a')].map(a => [a.href, a.textContent, a.previousSibling?.textContent.trim() ?? '', document.title])")
-        page.close()
-        return [(pathlib.Path(href.removeprefix("file://")), *more) for href, *more in found if href.startswith("file:") and "#" not in href]
+        """Of a page to others: the file, its text, the text before it, and the page's title."""
+        html = path.read_text()
+        title = re.search(r"<title>(.*?)</title>", html)[1]
+        return [((path.parent / link[1]).resolve(), re.sub(r"<.*?>", "", link[2]), html[:link.start()].rpartition(">")[2].strip(), title)
+                for link in re.finditer(r'<a href="([\w./]+\.html)">(.*?)</a>', html)]
 
     home = folder / "course" / "course.html"
     listed = links(home)
@@ -358,16 +439,28 @@ def course(b, folder, program):
         check(f"{path.stem}: next, back and home", ways == expected, ways, expected)
 
 
-def test(b, program, folder, *examples):
+LESSONS = ["attention_step_by_step", "attention_mathematics", "six_tokens", "attention_variants", "induction", "jax_notebook", "demonstrate"]
+
+
+def remembers(b, folder):
+    """The home page knows what has been answered."""
+    page = browser.Page(b, folder / "six_tokens/six_tokens.html", remembers=True)
+    page.js("localStorage.clear()")
+    page.js("[...document.querySelectorAll('.choice')].find(c => c.textContent === 'Token 4').click()")
+    count = page.js("document.querySelectorAll('.question').length")
+    page.close()
+    page = browser.Page(b, folder / "course/course.html", remembers=True)
+    listed = texts(page, "li")
+    check("the home page says how many questions are answered", [f"· 1 of {count} questions answered" in text for text in listed] == [i == 3 for i in range(8)], listed)
+    page.js("localStorage.clear()")
+    page.close()
+
+
+def test(b, program, folder, out=None):
     folder = browser.written(program, folder, stdout=subprocess.DEVNULL)
     thrown = subprocess.run([program, folder, "throw"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     check("an exception that nobody catches ends the program", thrown.returncode != 0)
-    pages = [folder / "lesson.html"]
-    # The examples run while the first page is read.
-    run = functools.partial(subprocess.run, check=True, stdout=subprocess.DEVNULL)
-    pool = concurrent.futures.ThreadPoolExecutor(1)
-    runs = [pool.submit(run, [example, "--quick", "--out", folder]) for example in examples]
-    pages += [folder / name / (name + ".html") for name in (pathlib.Path(example).name for example in examples)]
+    pages = [folder / "lesson.html"] + [pathlib.Path(out) / name / (name + ".html") for name in LESSONS if out]
     page = browser.Page(b, pages[0])
     page.wait("document.readyState === 'complete'")
     contents(page)
@@ -375,6 +468,8 @@ def test(b, program, folder, *examples):
     heads(page)
     figures(page)
     keys(page)
+    text_view(page)
+    questions(page)
     answers(page)
     page.js("document.getElementById('theme').click()")
     check("the button makes it dark", page.js("document.documentElement.dataset.theme") == "dark")
@@ -393,18 +488,23 @@ def test(b, program, folder, *examples):
     check("thrown: no dialog, no error, no request", not page.problems(), page.problems())
     page.close()
 
-    for done in runs:
-        done.result()
-    if examples:
-        course(b, folder.resolve(), pathlib.Path(examples[0]).with_name("course"))
+    if out:
+        course(b, pathlib.Path(out).resolve())
+        remembers(b, pathlib.Path(out))
     for path in pages:
-        for page, dark, name in browser.looks(lambda **how: browser.Page(b, path, **how)):
+        for page, dark, name in browser.looks(lambda **how: browser.Page(b, path, **how), theme=True):
             what = f"{path.stem}, {name}"
             looks(page, dark, what)
-            formulas(page, what)
-            fits(page, what, int(name.split("_")[0]))
+            if dark:
+                formulas(page, what)
+            width = int(name.split("_")[0])
+            fits(page, what, width)
+            if path != pages[0] and not dark:
+                begins(page, what, width)
             if path != pages[0] and name == "1400_dark":
                 pictures(page, what)
+                sheets(page, what)
+                asks(page, what)
             if path.stem == "induction" and name == "1400_dark":
                 titles = page.js("[...document.querySelectorAll('figure svg text[font-weight]')].map(t => t.textContent)")
                 check("a loss that rises is called so", {"Rise of the loss without the head", "Rise of the loss with the head's mean"} <= set(titles) and "Loss without the head" not in titles, titles)

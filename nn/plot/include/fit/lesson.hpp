@@ -46,10 +46,9 @@ struct LessonOptions {
 /// A question that the page checks. The reader chooses an answer, enters numbers, or points at a cell of a heat map.
 /// The page answers each try with a word: why it is wrong, or why it is right. All texts are prose (see above).
 ///
-///     lesson.ask(Question("Which is larger?").wrong("2", "It is the smaller one.").right("3", "It is."));
-///     lesson.ask(Question("How much is 1 / 4?").numbers(tensor(0.25), 0.005, "A quarter.").wrong("4", "Turn it
-///     over.")); lesson.ask(Question("Who looks at **cat**?").cell(map).right("sat → cat", "It
-///     does.").otherwise("Another one."));
+///     lesson.ask(Question("Which is larger?").wrong("2", "The smaller one.").right("3", "Yes."));
+///     lesson.ask(Question("How much is 1 / 4?").numbers(tensor(0.25), 0.005, "A quarter."));
+///     lesson.ask(Question("Who looks at **cat**?").cell(map).right("sat → cat", "Yes.").otherwise("No."));
 class Question {
  public:
   explicit Question(std::string text);

@@ -80,7 +80,7 @@ function prepareSymbol(symbol) {
 
 function prepareAnswers() {
   prepareQuestions();
-  document.querySelectorAll(".text").forEach(prepareText);
+  document.querySelectorAll(".text-view").forEach(prepareText);
   document.querySelectorAll(".vary").forEach(prepareVary);
   document.querySelectorAll(".product").forEach(prepareProduct);
   document.querySelectorAll("math [data-name]").forEach(prepareSymbol);

@@ -22,13 +22,47 @@ function prepare(svg) {
 // On a narrow page a figure scrolls: it does not shrink until its labels can't be read.
 const LEAST_SCALE = 0.85;
 
+// The size of a figure or panel as it was drawn.
+function drawnSize(part) {
+  const size = (name) => Number(part.dataset[name] ??= part.getAttribute(name));
+  return { width: size("width"), height: size("height") };
+}
+
+function setSize(svg, width, height) {
+  svg.setAttribute("width", width);
+  svg.setAttribute("height", height);
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+}
+
+// The width of a map without its colour bar, which is the last image: on a narrow page each cell tells its value.
+function widthOf(part, room) {
+  const { width } = drawnSize(part), bar = [...part.querySelectorAll(":scope > image")].at(-1);
+  return width > room && bar && Number(bar.getAttribute("width")) < 30 ? Number(bar.getAttribute("x")) - 10 : width;
+}
+
+// On a narrow page the names of curves stand below the chart, and its labels grow, so that they can be read.
+function placeChart(svg, room) {
+  const { width, height } = drawnSize(svg), names = [...svg.querySelectorAll("text.legend")], narrow = width > room;
+  const right = names.length ? Number(names[0].getAttribute("x")) - 46 : width - 16;
+  names.forEach((name, i) => {
+    const by = narrow ? `translate(${16 - right} ${height + 19 * i - Number(name.getAttribute("y"))})` : "";
+    for (const part of [name, name.previousElementSibling]) part.setAttribute("transform", by);
+  });
+  const wide = narrow ? right + 16 : width, grow = Math.max(1, (wide / room) * (0.83 / LEAST_SCALE));
+  for (const text of svg.querySelectorAll("text")) text.setAttribute("font-size", (text.dataset.size ??= text.getAttribute("font-size")) * grow);
+  setSize(svg, wide, height + (narrow ? 19 * names.length : 0));
+}
+
 // The panels of a figure stand in rows as wide as the page; they stack where only one fits.
 function placePanels(svg) {
+  const isChart = svg.querySelector(":scope > .curve");
   const panels = [...svg.querySelectorAll(":scope > .panel")], room = svg.parentNode.clientWidth / LEAST_SCALE;
+  if (room > 0 && isChart) placeChart(svg, room);
+  else if (room > 0 && panels.length < 2) setSize(svg, widthOf(svg, room), drawnSize(svg).height);
   if (panels.length > 1 && room > 0) {
     const title = svg.querySelector(":scope > .title"), top = title ? 30 : 0, rows = [];
     for (const panel of panels) {
-      const width = Number(panel.dataset.width), height = Number(panel.dataset.height), last = rows.at(-1);
+      const width = widthOf(panel, room), { height } = drawnSize(panel), last = rows.at(-1);
       const row = last && last.width + width <= Math.min(room, 1000) ? last : rows[rows.push({ panels: [], width: 0, height: 0 }) - 1];
       row.panels.push([panel, row.width]);
       row.width += width;
@@ -41,11 +75,9 @@ function placePanels(svg) {
       y += row.height;
     }
     title?.setAttribute("x", width / 2);
-    svg.setAttribute("width", width);
-    svg.setAttribute("height", y);
-    svg.setAttribute("viewBox", `0 0 ${width} ${y}`);
+    setSize(svg, width, y);
   }
-  svg.style.minWidth = LEAST_SCALE * Number(svg.getAttribute("width")) + "px";
+  svg.style.minWidth = isChart ? "" : LEAST_SCALE * Number(svg.getAttribute("width")) + "px";
 }
 
 // Arrow keys go to the nearest cell in their direction.

@@ -88,7 +88,7 @@ NameMap llama_names(const GPT& gpt);
 /// nanoGPT's names, for nn::GPT with Activation::gelu.
 NameMap nanogpt_names(const GPT& gpt);
 /// TransformerLens's names, for nn::GPT with learned positions and LayerNorm, whose norms are not folded. A state with
-/// "unembed.b_U" needs a head with a bias: `gpt.head.bias = nn::Parameter(zeros({vocab_size}))`.
+/// "unembed.b_U" needs a head with a bias: `GPTOptions().tie_weights(false).head_bias(true)`.
 NameMap transformer_lens_names(const GPT& gpt);
 /// Hugging Face's names of BERT, for nn::BERT. Drops the layers after the encoder (pooler, heads).
 NameMap bert_names(const BERT& bert);

@@ -36,6 +36,7 @@ class QuestionView {
     this.said.replaceChildren(before, shown);
     if (solved && document.activeElement === this.giveUp) this.said.focus();
     this.giveUp.hidden = solved;
+    if (solved) keepAnswered();
   }
 
   choose(i) {
@@ -71,8 +72,33 @@ class QuestionView {
   }
 }
 
+// How many questions of each page are answered, for the home page of a course: { page: [answered, all] }. A browser may
+// forbid to keep it.
+const ANSWERED_KEY = "fit-answered";
+
+function answeredPages() {
+  try { return JSON.parse(localStorage.getItem(ANSWERED_KEY)) ?? {}; } catch { return {}; }
+}
+
+function pageName(address) { return new URL(address).pathname.split("/").at(-1); }
+
+function keepAnswered() {
+  const pages = answeredPages(), name = pageName(location.href), all = document.querySelectorAll(".question").length;
+  pages[name] = [Math.max(pages[name]?.[0] ?? 0, document.querySelectorAll(".question.solved").length), all];
+  try { localStorage.setItem(ANSWERED_KEY, JSON.stringify(pages)); } catch { /* the next page does not know it */ }
+}
+
+function showAnswered() {
+  const pages = answeredPages();
+  for (const link of document.querySelectorAll("li > a[href$='.html']")) {
+    const [count, all] = pages[pageName(link.href)] ?? [];
+    if (all) link.after(` · ${count} of ${all} questions answered`);
+  }
+}
+
 // On paper the answers stand at the end, not below the questions.
 function prepareQuestions() {
+  showAnswered();
   const views = [...document.querySelectorAll(".question")].map((root) => new QuestionView(root));
   if (views.length === 0) return;
   const list = document.createElement("ol"), section = document.createElement("section"), title = document.createElement("h2");
