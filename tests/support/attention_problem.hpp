@@ -4,6 +4,7 @@
 #include "support/attention_reference.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
+#include "support/variants.hpp"
 
 // Compares all forms of an attention call with the reference.
 namespace fit::test {
@@ -156,25 +157,34 @@ inline double difference(const Results& a, const AttentionReference& b) {
   return worst;
 }
 
+struct Expected {
+  explicit Expected(const Problem& p) : without(reference(p, false)), with(reference(p, true)) {}
+  AttentionReference without, with;  // weights
+};
+
 /// Compares each layout and the decomposition with the reference, with and without weights.
-inline void check_problem(const Problem& p, double tolerance) {
-  const AttentionReference expected = reference(p, false), expected_with = reference(p, true);
+inline void check_problem(const Problem& p, const Expected& expected, double tolerance) {
   for (const Form form : {Form::heads_first, Form::heads_last, Form::decomposed}) {
     if (form == Form::heads_last && p.n.H == 0) continue;  // 0 heads have no features to concatenate
     INFO("form " << static_cast<int>(form));
     const Results without = run(p, form, false), with = run(p, form, true);
-    CHECK(difference(without, expected) <= tolerance);
-    CHECK(difference(with, expected_with) <= tolerance);
+    CHECK(difference(without, expected.without) <= tolerance);
+    CHECK(difference(with, expected.with) <= tolerance);
     CHECK(same_bits(without.output, with.output));
   }
   if (can_pack(p)) {
     INFO("packed");
-    CHECK(difference(run(p, Form::packed, false), expected) <= tolerance);
+    CHECK(difference(run(p, Form::packed, false), expected.without) <= tolerance);
   }
   if (can_cache(p)) {
     INFO("cached");
-    CHECK(max_difference(run_cached(p), expected.output) <= tolerance);
+    CHECK(max_difference(run_cached(p), expected.without.output) <= tolerance);
   }
+}
+inline void check_problem(const Problem& p, double tolerance) { check_problem(p, Expected(p), tolerance); }
+inline void check_problem_on_each_isa(const Problem& p, double tolerance) {
+  const Expected expected(p);
+  each_isa([&] { check_problem(p, expected, tolerance); });
 }
 
 }  // namespace fit::test

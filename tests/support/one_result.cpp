@@ -1,7 +1,6 @@
 #include "support/one_result.hpp"
 
 #include <cmath>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -11,6 +10,7 @@
 
 #include "kernels/simd/isa.hpp"
 #include "support/catch.hpp"
+#include "support/sha256.hpp"
 #include "support/variants.hpp"
 
 namespace fit::test {
@@ -18,19 +18,22 @@ namespace {
 
 constexpr const char* path = FIT_GOLDEN_DIR "/one_result.txt";
 
-std::map<std::string, std::string> read() {
-  std::map<std::string, std::string> all;
-  std::ifstream in(path);
-  for (std::string line; std::getline(in, line);)
-    if (line.size() > 17) all[line.substr(17)] = line.substr(0, 16);
+// The fingerprints of the file, by name.
+std::map<std::string, std::string>& known() {
+  static std::map<std::string, std::string> all = [] {
+    std::map<std::string, std::string> lines;
+    std::ifstream in(path);
+    for (std::string line; std::getline(in, line);)
+      if (line.size() > 65) lines[line.substr(65)] = line.substr(0, 64);
+    return lines;
+  }();
   return all;
 }
 
 void write(const std::string& name, const std::string& value) {
-  std::map<std::string, std::string> all = read();
-  all[name] = value;
+  known()[name] = value;
   std::ofstream out(path);
-  for (const auto& [key, hash] : all) out << hash << ' ' << key << '\n';
+  for (const auto& [key, hash] : known()) out << hash << ' ' << key << '\n';
 }
 
 template <class T>
@@ -49,10 +52,8 @@ std::string with_one_nan(const Tensor& x) {
 }  // namespace
 
 std::string fingerprint(const std::vector<Tensor>& tensors) {
-  std::uint64_t h = 14695981039346656037u;
-  const auto add = [&](const std::string& bytes) {
-    for (const char c : bytes) h = (h ^ static_cast<unsigned char>(c)) * std::uint64_t{1099511628211u};
-  };
+  Sha256 hash;
+  const auto add = [&](const std::string& bytes) { hash.add(bytes.data(), bytes.size()); };
   for (const Tensor& x : tensors) {
     if (!x.defined()) continue;
     std::ostringstream kind;
@@ -63,23 +64,17 @@ std::string fingerprint(const std::vector<Tensor>& tensors) {
     else if (x.dtype() == float64)
       add(with_one_nan<double>(x));
     else
-      add(std::string(static_cast<const char*>(x.raw()), static_cast<std::size_t>(x.numel()) * size_of(x.dtype())));
+      hash.add(x.raw(), static_cast<std::size_t>(x.numel()) * size_of(x.dtype()));
   }
-  std::ostringstream digits;
-  digits << std::hex;
-  digits.width(16);
-  digits.fill('0');
-  digits << h;
-  return digits.str();
+  return hash.digits();
 }
 
 void check_one_result(const std::string& name, const std::function<std::vector<Tensor>()>& make) {
   const char* const wish = std::getenv("FIT_WRITE_ONE_RESULT");
   if (wish && std::string(wish) == "1") write(name, fingerprint(make()));
-  const std::map<std::string, std::string> known = read();
-  const auto found = known.find(name);
+  const auto found = known().find(name);
   INFO(name << ": FIT_WRITE_ONE_RESULT=1 writes tests/golden/one_result.txt anew");
-  const std::string expected = found == known.end() ? "none" : found->second;
+  const std::string expected = found == known().end() ? "none" : found->second;
   struct Restore {
     int before = num_threads();
     ~Restore() { set_num_threads(before); }

@@ -8,7 +8,7 @@
 // Results that are the same on every processor. tests/golden/one_result.txt holds a fingerprint of each.
 namespace fit::test {
 
-/// FNV-1a of types, shapes and elements, 16 hexadecimal digits. Every NaN counts as the same: only that it is NaN is
+/// SHA-256 of types, shapes and elements, 64 hexadecimal digits. Every NaN counts as the same: only that it is NaN is
 /// promised.
 std::string fingerprint(const std::vector<Tensor>& tensors);
 

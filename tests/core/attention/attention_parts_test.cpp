@@ -66,28 +66,25 @@ TEST_CASE("attention: a sink is a key without a value", "[attention]") {
 }
 
 TEST_CASE("attention: a sink agrees with plain loops under every option", "[attention]") {
-  each_isa([] {
-    for (const DType dtype : {float32, float64})
-      for (const AttentionSizes& n :
-           {AttentionSizes{2, 2, 3, 4, 5, 5}, {1, 4, 70, 130, 8, 3}, {2, 4, 65, 65, 16, 16}}) {
-        Problem p(n, dtype, 7, 2);
-        p.options.sink(p.draw({n.H}));
-        const double tolerance = dtype == float32 ? 2e-3 : 1e-11;
-        const auto check = [&](const char* what) {
-          INFO(what << ' ' << n << ' ' << dtype);
-          check_problem(p, tolerance);
-        };
-        check("plain");
-        p.options.causal(true);
-        check("causal");
-        p.options.window(3);
-        check("window");
-        p.options.causal(false).window(0).mask(p.draw_mask({n.B, 1, n.Sq, n.Sk}));
-        check("mask");
-        p.options.dropout(0.3).bias(p.draw({n.Sq, n.Sk})).alibi(abs(p.draw({n.H})));
-        check("mask, dropout, bias, alibi");
-      }
-  });
+  for (const DType dtype : {float32, float64})
+    for (const AttentionSizes& n : {AttentionSizes{2, 2, 3, 4, 5, 5}, {1, 4, 70, 130, 8, 3}, {2, 4, 65, 65, 16, 16}}) {
+      Problem p(n, dtype, 7, 2);
+      p.options.sink(p.draw({n.H}));
+      const double tolerance = dtype == float32 ? 2e-3 : 1e-11;
+      const auto check = [&](const char* what) {
+        INFO(what << ' ' << n << ' ' << dtype);
+        check_problem_on_each_isa(p, tolerance);
+      };
+      check("plain");
+      p.options.causal(true);
+      check("causal");
+      p.options.window(3);
+      check("window");
+      p.options.causal(false).window(0).mask(p.draw_mask({n.B, 1, n.Sq, n.Sk}));
+      check("mask");
+      p.options.dropout(0.3).bias(p.draw({n.Sq, n.Sk})).alibi(abs(p.draw({n.H})));
+      check("mask, dropout, bias, alibi");
+    }
 }
 
 TEST_CASE("attention: sinks of zero give the softmax off by one", "[attention]") {

@@ -84,21 +84,19 @@ TEST_CASE("exponentials for the softmax: within two units in the last place", "[
 TEST_CASE("attention of sizes around those of the tiles, on every instruction set", "[attention]") {
   const Grouped problems[] = {{{1, 2, 65, 65, 5, 5}, 2}, {{1, 2, 33, 130, 4, 9}, 2}, {{2, 2, 3, 70, 8, 8}, 1},
                               {{1, 4, 67, 64, 7, 3}, 2}, {{1, 2, 64, 64, 4, 4}, 1},  {{1, 1, 129, 63, 33, 1}, 1}};
-  each_isa([&] {
-    unsigned seed = 0;
-    for (const auto& [n, kv_heads] : problems)
-      for (const bool is_causal : {false, true})
-        for (const bool all : {false, true})
-          for (const DType dtype : {float32, float64}) {
-            INFO(n << " kv_heads " << kv_heads << " causal " << is_causal << " all " << all << ' ' << dtype);
-            Problem p(n, dtype, ++seed, kv_heads);
-            p.options.causal(is_causal);
-            if (all) {
-              p.options.mask(p.draw_mask({n.B, n.Sq, n.Sk})).bias(p.draw({1, n.H, n.Sq, n.Sk})).dropout(0.3);
-            }
-            check_problem(p, dtype == float64 ? 1e-12 : 3e-5);
+  unsigned seed = 0;
+  for (const auto& [n, kv_heads] : problems)
+    for (const bool is_causal : {false, true})
+      for (const bool all : {false, true})
+        for (const DType dtype : {float32, float64}) {
+          INFO(n << " kv_heads " << kv_heads << " causal " << is_causal << " all " << all << ' ' << dtype);
+          Problem p(n, dtype, ++seed, kv_heads);
+          p.options.causal(is_causal);
+          if (all) {
+            p.options.mask(p.draw_mask({n.B, n.Sq, n.Sk})).bias(p.draw({1, n.H, n.Sq, n.Sk})).dropout(0.3);
           }
-  });
+          check_problem_on_each_isa(p, dtype == float64 ? 1e-12 : 3e-5);
+        }
 }
 
 TEST_CASE("the gradient of a bias, however it broadcasts", "[attention]") {
@@ -147,29 +145,27 @@ TEST_CASE("a sliding window, clipped to the tiles or within one", "[attention]")
 
 TEST_CASE("tiles that a mask empties or fills, on every instruction set and any number of threads", "[attention]") {
   const AttentionSizes sizes[] = {{2, 2, 200, 200, 5, 5}, {1, 2, 70, 330, 3, 4}, {1, 1, 300, 130, 4, 2}};
-  each_isa([&] {
-    unsigned seed = 0;
-    for (const AttentionSizes& n : sizes)
-      for (const std::int64_t document : {64, 90, 128})
-        for (const bool is_causal : {false, true}) {
-          INFO(n << " documents of " << document << " causal " << is_causal);
-          ++seed;
-          Problem p(n, seed % 2 ? float64 : float32, seed);
-          const auto places = [&](std::int64_t count) { return floor(arange(count).to(float64) / double(document)); };
-          Tensor mask = reshape(places(n.Sq), {n.Sq, 1}) == reshape(places(n.Sk), {1, n.Sk});
-          if (seed % 3 == 0) mask = logical_and(mask, p.draw_mask({n.Sq, n.Sk}));
-          p.options.mask(mask).causal(is_causal);
-          if (seed % 4 == 0) p.options.window(100);
-          if (seed % 5 == 0) p.options.dropout(0.3);
-          const double tolerance = p.dtype == float64 ? 1e-12 : 3e-5;
-          check_problem(p, tolerance);
-          check_threads([&] { return run(p, Form::heads_last, false).dk; });
-          // A NaN shows in the queries of its document alone.
-          p.k[{0, 0, n.Sk - 1}] = nan;
-          p.v[{0, 0, 0}] = nan;
-          check_problem(p, tolerance);
-        }
-  });
+  unsigned seed = 0;
+  for (const AttentionSizes& n : sizes)
+    for (const std::int64_t document : {64, 90, 128})
+      for (const bool is_causal : {false, true}) {
+        INFO(n << " documents of " << document << " causal " << is_causal);
+        ++seed;
+        Problem p(n, seed % 2 ? float64 : float32, seed);
+        const auto places = [&](std::int64_t count) { return floor(arange(count).to(float64) / double(document)); };
+        Tensor mask = reshape(places(n.Sq), {n.Sq, 1}) == reshape(places(n.Sk), {1, n.Sk});
+        if (seed % 3 == 0) mask = logical_and(mask, p.draw_mask({n.Sq, n.Sk}));
+        p.options.mask(mask).causal(is_causal);
+        if (seed % 4 == 0) p.options.window(100);
+        if (seed % 5 == 0) p.options.dropout(0.3);
+        const double tolerance = p.dtype == float64 ? 1e-12 : 3e-5;
+        check_problem_on_each_isa(p, tolerance);
+        check_threads([&] { return run(p, Form::heads_last, false).dk; });
+        // A NaN shows in the queries of its document alone.
+        p.k[{0, 0, n.Sk - 1}] = nan;
+        p.v[{0, 0, 0}] = nan;
+        check_problem(p, tolerance);
+      }
 }
 
 TEST_CASE("attention takes memory that grows with the length, not with its square", "[attention]") {

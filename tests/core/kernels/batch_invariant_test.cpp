@@ -24,8 +24,8 @@ void check_rows(const std::string& name, const Tensor& x, const Rows& f) {
   const NoGrad no_grad;
   const Tensor all = f(x);
   const std::int64_t n = x.size(0);
-  for (const std::int64_t count : {1, 2, 3, 4, 5, 7, 8, 24, 25, 60, 97})
-    for (const std::int64_t first : {std::int64_t{0}, n / 3, n - count}) {
+  for (const std::int64_t count : {1, 2, 4, 5, 8, 9, 24, 25, 97})
+    for (const std::int64_t first : {n / 3, n - count}) {
       if (first < 0 || first + count > n) continue;
       if (same_bits(f(slice(x, 0, first, first + count)), slice(all, 0, first, first + count))) continue;
       FAIL_CHECK(name << " of " << x.dtype() << ' ' << x.shape() << ": " << count << " rows from " << first);
@@ -33,8 +33,8 @@ void check_rows(const std::string& name, const Tensor& x, const Rows& f) {
     }
 }
 
-// `Places` of a product along k: below, at and above the blocks of float (128) and bfloat16 (1024).
-constexpr std::int64_t depths[] = {1, 3, 64, 129, 300, 1030};
+// Below and above the parts of a product along k, of float (384) and of bfloat16 (512), and none of them whole.
+constexpr std::int64_t depths[] = {3, 129, 389, 1030};
 
 }  // namespace
 
@@ -44,7 +44,7 @@ TEST_CASE("a row of a product does not depend on the other rows", "[batch_invari
   each_bfloat16_isa([&] {
     for (const DType dtype : {float32, float64, bfloat16})
       for (const std::int64_t k : depths)
-        for (const std::int64_t n : {1, 5, 64, 200}) {
+        for (const std::int64_t n : {1, 5, 130}) {
           const Tensor x = randn({130, k}, dtype, g), w = randn({n, k}, dtype, g), b = randn({n}, dtype, g);
           const Tensor wt = transpose(w, 0, 1);
           check_rows("linear", x, [&](const Tensor& rows) { return linear(rows, w, b); });
@@ -67,7 +67,7 @@ TEST_CASE("a row of a product with int8 weights does not depend on the other row
   each_bfloat16_isa([&] {
     for (const DType dtype : {float32, bfloat16})
       for (const std::int64_t k : depths)
-        for (const std::int64_t n : {5, 200})
+        for (const std::int64_t n : {5, 130})
           for (const std::int64_t group : {0, 32}) {
             const Tensor x = randn({130, k}, dtype, g), b = randn({n}, dtype, g);
             const Int8Matrix w = quantize(randn({n, k}, dtype, g), group);
@@ -108,19 +108,19 @@ TEST_CASE("a query's context does not depend on the other queries and the paddin
   each_bfloat16_isa([&] {
     for (const DType dtype : {float32, float64, bfloat16})
       for (const std::int64_t D : {8, 40, 64}) {
-        const std::int64_t S = 200;
+        const std::int64_t S = 140;
         const Tensor q = randn({2, 4, S, D}, dtype, g), k = randn({2, 2, S, D}, dtype, g),
                      v = randn({2, 2, S, D}, dtype, g);
         const auto part = [](const Tensor& x, std::int64_t from, std::int64_t to) { return slice(x, 2, from, to); };
         const Tensor slopes = tensor({0.5, 0.25, 0.125, 0.0625});
-        for (const std::int64_t window : {0, 30, 100})
+        for (const std::int64_t window : {0, 30})
           for (const bool alibi : {false, true}) {
             auto options = AttentionOptions().causal().window(window);
             if (alibi) options.alibi(slopes);
             const Tensor all = scaled_dot_product_attention(q, k, v, options);
             // Queries from … to - 1 with the keys up to them: causality stands at the bottom right.
             for (const auto& [from, to] :
-                 std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 1}, {0, 70}, {69, 70}, {60, 131}, {199, 200}})
+                 std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 1}, {0, 70}, {69, 70}, {60, 131}, {139, 140}})
               CHECK(same_bits(scaled_dot_product_attention(part(q, from, to), part(k, 0, to), part(v, 0, to), options),
                               part(all, from, to)));
             // One element of the batch.

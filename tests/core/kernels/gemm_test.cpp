@@ -134,34 +134,33 @@ void check_gemm(std::int64_t m, std::int64_t n, std::int64_t k, bool ta, bool tb
       m, n, k, R(alpha), [&](std::int64_t i, std::int64_t l) { return R(a[ta ? l * p.lda + i : i * p.lda + l]); },
       [&](std::int64_t l, std::int64_t j) { return R(b[tb ? j * p.ldb + l : l * p.ldb + j]); }, R(beta),
       [&](std::int64_t i, std::int64_t j) -> R& { return expected[static_cast<std::size_t>(i * n + j)]; });
-  for (const Way<T>& way : ways<T>) {
-    if (!way.takes(p)) continue;
-    GuardedBuffer<T> c((m - 1) * p.ldc + n);
-    for (std::int64_t i = 0; i < m && beta != 0; ++i)  // with beta = 0 it is not read: it is NaN
-      for (std::int64_t j = 0; j < n; ++j) c[i * p.ldc + j] = before[i * p.ldc + j];
-    way.run(p, a.data(), b.data(), c.data());
-    Worst worst;
-    bool room_kept = c.guards_intact();
-    for (std::int64_t i = 0; i < m; ++i) {
-      for (std::int64_t j = 0; j < n; ++j)
-        worst.add(i * n + j, c[i * p.ldc + j], expected[static_cast<std::size_t>(i * n + j)]);
-      for (std::int64_t j = n; j < p.ldc && i + 1 < m; ++j) room_kept = room_kept && c.untouched(i * p.ldc + j);
+  each_gemm_isa([&] {
+    for (const Way<T>& way : ways<T>) {
+      if (!way.takes(p)) continue;
+      GuardedBuffer<T> c((m - 1) * p.ldc + n);
+      for (std::int64_t i = 0; i < m && beta != 0; ++i)  // with beta = 0 it is not read: it is NaN
+        for (std::int64_t j = 0; j < n; ++j) c[i * p.ldc + j] = before[i * p.ldc + j];
+      way.run(p, a.data(), b.data(), c.data());
+      Worst worst;
+      bool room_kept = c.guards_intact();
+      for (std::int64_t i = 0; i < m; ++i) {
+        for (std::int64_t j = 0; j < n; ++j)
+          worst.add(i * n + j, c[i * p.ldc + j], expected[static_cast<std::size_t>(i * n + j)]);
+        for (std::int64_t j = n; j < p.ldc && i + 1 < m; ++j) room_kept = room_kept && c.untouched(i * p.ldc + j);
+      }
+      INFO(way.name << ", " << worst);
+      CHECK(room_kept);
+      CHECK(worst.within_bounds());
     }
-    INFO(way.name << ", " << worst);
-    CHECK(room_kept);
-    CHECK(worst.within_bounds());
-  }
+  });
 }
 
 template <class T>
 void check_forms(std::int64_t m, std::int64_t n, std::int64_t k) {
   for (const bool ta : {false, true})
     for (const bool tb : {false, true})
-      for (const std::int64_t room : {0, 3}) {
-        check_gemm<T>(m, n, k, ta, tb, room, 1, 0);
-        check_gemm<T>(m, n, k, ta, tb, room, 1, 1);
-        check_gemm<T>(m, n, k, ta, tb, room, T(-0.5), T(0.25));
-      }
+      for (const auto& [room, alpha, beta] : {std::tuple(0, T(1), T(0)), {3, T(1), T(1)}, {3, T(-0.5), T(0.25)}})
+        check_gemm<T>(m, n, k, ta, tb, room, alpha, beta);
 }
 
 // Small whole numbers: their sums are exact, in whatever order and however the product is cut.
@@ -284,14 +283,12 @@ TEST_CASE("batches of products, few and large or many and small", "[gemm]") {
 }
 
 TEST_CASE("products on every instruction set, of rows with room between them", "[gemm]") {
-  each_gemm_isa([] {
-    for (const std::int64_t m : {1, 2, 3, 4, 5, 6, 7, 11, 24, 33})
-      for (const std::int64_t n : {1, 3, 7, 16, 33, 65})
-        for (const std::int64_t k : {0, 1, 3, 7, 33}) {
-          check_forms<float>(m, n, k);
-          check_forms<double>(m, n, k);
-        }
-  });
+  for (const std::int64_t m : {1, 2, 3, 4, 5, 6, 7, 11, 24, 33})
+    for (const std::int64_t n : {1, 3, 7, 16, 33, 65})
+      for (const std::int64_t k : {0, 1, 3, 7, 33}) {
+        check_forms<float>(m, n, k);
+        check_forms<double>(m, n, k);
+      }
 }
 
 TEST_CASE("products of small whole numbers are exact, however they are cut", "[gemm]") {
@@ -388,14 +385,12 @@ TEST_CASE("products of few rows have the same bits in any number of streams", "[
 }
 
 TEST_CASE("products about as large as those that are left to BLAS", "[gemm]") {
-  each_gemm_isa([] {
-    const std::int64_t sizes[][3] = {{64, 64, 64},  {64, 64, 65},  {65, 64, 64},   {64, 65, 64},   {4, 257, 260},
-                                     {3, 257, 403}, {5, 257, 260}, {257, 1, 1033}, {1, 257, 1025}, {13, 403, 370}};
-    for (const auto& s : sizes) {
-      check_forms<float>(s[0], s[1], s[2]);
-      check_forms<double>(s[0], s[1], s[2]);
-    }
-  });
+  const std::int64_t sizes[][3] = {{65, 64, 64},   {64, 65, 65},   {4, 257, 260}, {5, 257, 403},
+                                   {257, 1, 1033}, {1, 257, 1025}, {13, 130, 370}};
+  for (const auto& s : sizes) {
+    check_forms<float>(s[0], s[1], s[2]);
+    check_forms<double>(s[0], s[1], s[2]);
+  }
 }
 
 TEST_CASE("matrices of every shape are transposed, and nothing beside", "[gemm]") {
@@ -419,15 +414,13 @@ TEST_CASE("a row is added to rows of every width, and nothing beside", "[gemm]")
 }
 
 TEST_CASE("products larger than the parts they are cut into, of rows more than a page apart", "[gemm]") {
-  each_isa([] {
-    const std::int64_t m = kernels::mc + 7, n = kernels::panel_width + 3, k = kernels::kc + 5, page = 1024;
-    for (const bool ta : {false, true})
-      for (const bool tb : {false, true}) {
-        check_gemm<float>(m, n, k, ta, tb, page, 1, 0);
-        check_gemm<float>(m, n, k, ta, tb, page, -0.5F, 0.25F);
-        check_gemm<double>(m, n, k, ta, tb, page, -0.5, 0.25);
-      }
-  });
+  const std::int64_t m = kernels::mc + 7, n = kernels::panel_width + 3, k = kernels::kc + 5, page = 1024;
+  for (const bool ta : {false, true})
+    for (const bool tb : {false, true}) {
+      check_gemm<float>(m, n, k, ta, tb, page, 1, 0);
+      check_gemm<float>(m, n, k, ta, tb, page, -0.5F, 0.25F);
+      check_gemm<double>(m, n, k, ta, tb, page, -0.5, 0.25);
+    }
 }
 
 TEST_CASE("a size that BLAS cannot take is refused, and none that it can", "[gemm]") {

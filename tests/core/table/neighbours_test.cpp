@@ -31,8 +31,8 @@ std::vector<double> points() {
   std::mt19937_64 random(7);
   const auto uniform = [&] { return static_cast<double>(random() >> 11) * 0x1p-52 - 1; };
   for (const double range : {1., 3., 12., 70., 210., 800.})
-    for (int i = 0; i < 40; ++i) x.push_back(range * uniform());
-  for (int i = 0; i < 60; ++i) x.push_back(std::exp2(uniform() * 120) * (uniform() < 0 ? -1 : 1));
+    for (int i = 0; i < 15; ++i) x.push_back(range * uniform());
+  for (int i = 0; i < 20; ++i) x.push_back(std::exp2(uniform() * 120) * (uniform() < 0 ? -1 : 1));
   return x;
 }
 

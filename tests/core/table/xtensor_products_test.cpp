@@ -48,9 +48,9 @@ void check_products(std::size_t m, std::size_t n, std::size_t k) {
 
 TEST_CASE("products of every size and transpose are those of cblas", "[xtensor][matmul]") {
   std::vector<std::array<std::size_t, 3>> sizes{{256, 300, 512}, {33, 512, 300}};
-  for (const std::size_t m : {1, 4, 5, 24, 25, 64, 130})
-    for (const std::size_t n : {1, 3, 33, 65, 200})
-      for (const std::size_t k : {1, 7, 65, 257}) sizes.push_back({m, n, k});
+  for (const std::size_t m : {1, 5, 25, 130})
+    for (const std::size_t n : {1, 33, 200})
+      for (const std::size_t k : {1, 65, 257}) sizes.push_back({m, n, k});
   for (const auto& [m, n, k] : sizes) {
     check_products<float>(m, n, k);
     check_products<double>(m, n, k);

@@ -62,7 +62,7 @@ void check_gpt(const nn::GPTOptions& options, Weights weights) {
   nn::GPT gpt(options);
   convert(gpt, weights);
   Generator g(3);
-  const std::int64_t T = 140;
+  const std::int64_t T = 100;
   const Tensor ids = randint(0, vocabulary, {5, T}, g), all = gpt(ids);
   // Alone, beside others, elsewhere in the batch.
   CHECK(same_bits(gpt(part(ids, 0, 2, 3)), part(all, 0, 2, 3)));
@@ -70,7 +70,7 @@ void check_gpt(const nn::GPTOptions& options, Weights weights) {
   const Tensor order = tensor({4, 2, 0, 1, 3});
   CHECK(same_bits(gpt(index_select(ids, 0, order)), index_select(all, 0, order)));
   // With anything behind it.
-  for (const std::int64_t n : {1, 3, 7, 8, 63, 64, 65, 130})
+  for (const std::int64_t n : {1, 3, 7, 8, 63, 64, 65, 90})
     CHECK(same_bits(gpt(part(ids, 1, 0, n)), part(all, 1, 0, n)));
   // From a cache, in parts of any size.
   for (const std::int64_t step : {1, 2, 9, 70}) {
@@ -90,12 +90,16 @@ void check_gpt(const nn::GPTOptions& options, Weights weights) {
 
 TEST_CASE("a GPT gives a sequence the same logits in any company", "[batch_invariant]") {
   each_way([](Weights weights) {
-    for (const auto p : {nn::Positions::learned, nn::Positions::rotary, nn::Positions::alibi}) {
-      INFO(nn::name_of(p));
-      check_gpt(small(p), weights);
+    // How weights are stored concerns products, where positions and heads do not matter.
+    if (weights == Weights::float32) {
+      for (const auto p : {nn::Positions::rotary, nn::Positions::alibi}) {
+        INFO(nn::name_of(p));
+        check_gpt(small(p), weights);
+      }
+      check_gpt(small(nn::Positions::rotary).num_kv_heads(2).window(40), weights);
+      check_gpt(small(nn::Positions::alibi).num_kv_heads(1).window(70).tie_weights(false), weights);
     }
-    check_gpt(small(nn::Positions::rotary).num_kv_heads(2).window(40), weights);
-    check_gpt(small(nn::Positions::alibi).num_kv_heads(1).window(100).tie_weights(false), weights);
+    check_gpt(small(), weights);
     check_gpt(small(nn::Positions::rotary)
                   .norm(nn::Norm::rms)
                   .activation(nn::Activation::swiglu)
