@@ -9,7 +9,6 @@ import sys
 import browser
 
 
-MIDDLE = "document.querySelector('figure').scrollIntoView({ block: 'center', behavior: 'instant' })"
 # A text whose next letter is open, and which heads matter for it.
 ASK = """new Promise((done) => {
   const text = document.getElementById('text');
@@ -18,7 +17,7 @@ ASK = """new Promise((done) => {
   setTimeout(() => document.getElementById('matter').click(), 1500);
   setTimeout(done, 3000);
 })"""
-PAGES = [("demonstrate/five_minutes", "five_minutes", 640, "document.getElementById('guide-close').click(), document.activeElement.blur()"), ("attention_step_by_step/attention_step_by_step", "lesson", 820, MIDDLE), ("reverse/training", "training", 820, "0"),
+PAGES = [("demonstrate/five_minutes", "five_minutes", 640, "document.getElementById('guide-close').click(), document.activeElement.blur()"), ("attention_step_by_step/attention_step_by_step", "lesson", 820, "0"), ("reverse/training", "training", 820, "0"),
          ("train_names/model", "model_page", 960, ASK)]
 
 
