@@ -4,10 +4,10 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "fit/ops/ops.hpp"
+#include "io/json.hpp"
 #include "plot/figures/colormap.hpp"
 #include "plot/figures/text.hpp"
 #include "plot/page/assets.hpp"
@@ -215,7 +215,7 @@ std::string product_html(const Tensor& a, const Tensor& b, const Tensor& c) {
 }
 
 std::string text_html(const std::vector<std::string>& tokens, const std::vector<TextHead>& heads) {
-  nlohmann::json all = nlohmann::json::array();
+  io::Json all = io::Json::array();
   for (const TextHead& head : heads) {
     std::vector<std::vector<double>> rows;
     for (std::int64_t i = 0; i < head.weights().size(0); ++i) {
