@@ -177,6 +177,11 @@ std::vector<io::Stored> stored_in(const std::shared_ptr<io::InputFile>& file, co
     all.push_back({e.name, e.shape, e.type->dtype,
                    [at_its_place, e, large] { return read_tensor(at_its_place(), *e.type, e.shape, large); },
                    e.type->converted_from});
+    if (!e.type->convert)
+      all.back().map = [at_its_place, e] {
+        const io::InputFile& in = at_its_place();
+        return mapped(in.descriptor(), in.position(), e.shape, e.type->dtype);
+      };
     if (is_floating(e.type->dtype))
       all.back().read_into = [at_its_place, type = e.type](Tensor& to) { type->read_into(at_its_place(), to); };
   }

@@ -19,6 +19,8 @@ struct Stored {
   /// Reads into a tensor of this shape and any floating type, with little memory beside it; null where read() is the
   /// only way.
   std::function<void(Tensor&)> read_into = nullptr;
+  /// The elements as a mapping of the file, see mapped(); null where the file holds others.
+  std::function<Tensor()> map = nullptr;
 
   /// The dtype for messages: the one in the file.
   const char* dtype_name() const { return file_dtype ? file_dtype : name_of(dtype); }

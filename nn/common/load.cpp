@@ -10,6 +10,7 @@
 #include "fit/base/memory.hpp"
 #include "fit/graph/graph.hpp"
 #include "fit/tensor/lookup.hpp"
+#include "layer/list.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
@@ -212,12 +213,32 @@ void check_own(const char* op, const StateDict& mine) {
   for (const auto& [name, to] : mine) check_not_lent(op, name, to, "would undo the loading");
 }
 
+// Makes mappings of large tensors that have their buffer alone, under one or several names. Leaves the others in c.
+void map_files(Comparison& c, const StateDict& mine) {
+  constexpr std::int64_t least = 1 << 16;               // bytes; fewer are read as fast
+  std::unordered_map<const void*, const void*> owners;  // of buffers; null if there are several
+  for (const auto& [name, x] : mine) {
+    const auto [at, first] = owners.emplace(x.raw(), x.impl());
+    if (!first && at->second != x.impl()) at->second = nullptr;
+  }
+  const auto maps = [&](const std::pair<Tensor, const io::Stored*>& one) {
+    Tensor to = one.first;
+    const io::Stored& from = *one.second;
+    if (!from.map || from.dtype != to.dtype() || to.numel() * size_of(to.dtype()) < least) return false;
+    if (!owners.at(to.raw())) return false;
+    const Tensor mapping = from.map();
+    if (mapping.defined()) retype(to, mapping);
+    return mapping.defined();
+  };
+  c.copies.erase(std::remove_if(c.copies.begin(), c.copies.end(), maps), c.copies.end());
+}
+
 void copy(const Comparison& c) {
   const NoGrad no_grad;
   // A large tensor that was converted on the way leaves memory that only a larger one would use again.
   constexpr std::int64_t much = 16 << 20;
   for (const auto& [to, from] : c.copies) {
-    Tensor place = to;
+    Tensor place = to.detach();
     if (from->read_into && is_floating(to.dtype()))
       from->read_into(place);
     else
@@ -228,14 +249,29 @@ void copy(const Comparison& c) {
 
 }  // namespace
 
-void load_values(const char* op, const std::string& owner, const StateDict& mine,
-                 const std::vector<io::Stored>& given) {
+namespace {
+
+Comparison fitting(const char* op, const std::string& owner, const StateDict& mine,
+                   const std::vector<io::Stored>& given) {
   check_own(op, mine);
-  const Comparison c = compare(mine, given);
+  Comparison c = compare(mine, given);
   if (!c.fits())
     check::fail(op, "the state does not fit this ", owner, "; nothing was loaded:", line("missing", c.missing),
                 line("unexpected", c.unexpected), prefixed(c).empty() ? pairs(c) : prefixed(c),
                 line("misshapen", c.misshapen), quantized(c));
+  return c;
+}
+
+}  // namespace
+
+void load_values(const char* op, const std::string& owner, const StateDict& mine,
+                 const std::vector<io::Stored>& given) {
+  copy(fitting(op, owner, mine, given));
+}
+
+void map_values(const char* op, const std::string& owner, const StateDict& mine, const std::vector<io::Stored>& given) {
+  Comparison c = fitting(op, owner, mine, given);
+  map_files(c, mine);
   copy(c);
 }
 

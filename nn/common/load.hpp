@@ -15,6 +15,10 @@ namespace fit::nn {
 void load_values(const char* op, const std::string& owner, const StateDict& mine, const StateDict& given);
 void load_values(const char* op, const std::string& owner, const StateDict& mine, const std::vector<io::Stored>& given);
 
+/// The same, but `mine` are the tensors themselves, not others with their buffers, and nothing else has their buffers.
+/// A large one whose elements are in a file as they are here becomes a mapping of the file.
+void map_values(const char* op, const std::string& owner, const StateDict& mine, const std::vector<io::Stored>& given);
+
 /// Names that do not fit.
 struct Misfits {
   std::vector<std::string> missing, unexpected, misfitting;

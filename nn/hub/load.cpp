@@ -6,6 +6,7 @@
 #include "io/stored.hpp"
 #include "layer/list.hpp"
 #include "tensor/check.hpp"
+#include "weights/steps.hpp"
 
 namespace fit::nn {
 namespace {
@@ -92,7 +93,7 @@ std::shared_ptr<Layer> model_of(const hub::Family<Options>& family, const Config
     const init::Skip undrawn;
     auto model = std::make_shared<Model>(o);
     set_type(*model, options.dtype());
-    load_weights(*model, weights, family.names(model->options()));
+    map_weights(*model, weights, family.names(model->options()));
     model->eval();
     return model;
   } catch (const FileError&) {

@@ -1,6 +1,7 @@
 #include "common/load.hpp"
 #include "fit/io/npz.hpp"
 #include "fit/io/safetensors.hpp"
+#include "layer/list.hpp"
 #include "layer/parametrized.hpp"
 #include "models/saved_options.hpp"
 #include "tensor/check.hpp"
@@ -35,6 +36,12 @@ void load_weights(Layer& layer, const std::string& path, const NameMap& map) {
                 "\n  GPT::load(path) makes the model of the file; load_weights(layer, load_safetensors(path).tensors) "
                 "loads the weights all the same");
   load_values("load_weights", layer.name(), layer.state_dict(), mapped_to_ours(io::open_tensors(path), map));
+}
+
+void map_weights(Layer& layer, const std::string& path, const NameMap& map) {
+  StateDict mine;  // the tensors themselves
+  each_value(layer, [&](const std::string& name, const Field& field) { mine.emplace_back(name, field.value()); });
+  map_values("load_weights", layer.name(), mine, mapped_to_ours(io::open_tensors(path), map));
 }
 
 LoadReport load_fitting_weights(Layer& layer, const StateDict& theirs, const NameMap& map) {

@@ -39,7 +39,7 @@ void each_match(Tensors& all, const std::string& from, const std::string& to, co
   for (io::Stored& x : all)
     if (const auto letters = match(from, x.name)) {
       if constexpr (!std::is_null_pointer_v<Change>) {
-        x.read_into = nullptr;
+        x.read_into = nullptr, x.map = nullptr;
         change(x);
       }
       x.name = filled(to, *letters);

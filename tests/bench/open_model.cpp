@@ -1,7 +1,7 @@
 // open_model FOLDER: writes a model of 1.2 billion weights as FOLDER if it is not there (config and sizes of Llama 3.2
 // 1B, random weights, 5 GB), and opens it: the seconds, and the most memory that the process had, beside the bytes of
-// the weights. The first run writes, so run it twice. After root has written 3 to /proc/sys/vm/drop_caches, it reads the
-// disk. Exits with 1 if it takes more than 1.05 times the bytes.
+// the weights. The first run writes, so run it twice. After root has written 3 to /proc/sys/vm/drop_caches, it reads
+// the disk. Exits with 1 if it takes more than 1.05 times the bytes.
 #include <chrono>
 #include <filesystem>
 #include <fstream>

@@ -44,7 +44,8 @@ void answered_file(const std::string& path, nn::GPTOptions options) {
   nn::GPT model(options.context_length(96));
   {
     const NoGrad no_grad;
-    // As large as in trained models: llama.cpp reads gelu from a table in float16, which errs with the size of its values.
+    // As large as in trained models: llama.cpp reads gelu from a table in float16, which errs with the size of its
+    // values.
     for (const Tensor& p : model.parameters()) Tensor(p).add_(0.05 * randn(p.shape()));
     // No byte beyond ASCII is the likeliest: llama.cpp's server holds back what is not a whole character.
     Tensor head = model.head.weight;

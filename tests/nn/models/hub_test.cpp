@@ -271,6 +271,30 @@ TEST_CASE("damaged folders are refused with a FileError", "[hub]") {
   CHECK_THROWS_WITH(nn::load_pretrained(where.file("nowhere")), Contains("config.json: there is no such file"));
 }
 
+TEST_CASE("large weights are mapped, and their changes stay in memory", "[hub]") {
+  const Directory where;
+  manual_seed(2);
+  const auto o = nn::GPTOptions().vocab_size(300).context_length(8).num_layers(1).num_heads(2).d_model(64);
+  nn::GPT gpt(o);
+  gpt.eval();
+  nn::save_pretrained(where.file("m"), gpt);
+  const std::string file = where.file("m") + "/model.safetensors", bytes = get(file);
+  const Tensor ids = arange(8).unsqueeze(0);
+  const nn::Pretrained opened = nn::load_pretrained(where.file("m"));
+  CHECK(same_bits(opened.gpt()(ids), gpt(ids)));
+  CHECK(opened.gpt().head.weight.raw() == opened.gpt().wte.weight.raw());
+  CHECK(opened.gpt().wte.weight.requires_grad());
+  opened.gpt().loss(ids, ids).backward();
+  const NoGrad no_grad;
+  for (const Tensor& p : opened.gpt().parameters()) Tensor(p).add_(p.grad());
+  CHECK(get(file) == bytes);
+  const Tensor changed = opened.gpt()(ids);
+  CHECK_FALSE(same_bits(changed, gpt(ids)));
+  nn::save_pretrained(where.file("m"), opened);  // a new file with this name
+  CHECK(same_bits(opened.gpt()(ids), changed));
+  CHECK(same_bits(nn::load_pretrained(where.file("m")).gpt()(ids), changed));
+}
+
 TEST_CASE("the options of load_pretrained()", "[hub]") {
   const auto o = nn::PretrainedOptions().dtype(bfloat16).context_length(9);
   const nn::Pretrained opened = nn::load_pretrained(folder("mistral"), o);

@@ -55,8 +55,9 @@ struct Pretrained {
 /// is that of TransformerLens, with its models of attention alone and of SoLU: family is then "transformer_lens".
 ///
 /// Throws FileError, with the file and the key, for a damaged file and for what config.json asks for and no model here
-/// computes. A key that is not known, and is not null, false, 0 or empty, is such an Error too. One tensor at a time is
-/// in memory beside the model.
+/// computes. A key that is not known, and is not null, false, 0 or empty, is such an Error too. Weights
+/// that are in the file as in the model are a mapping of the file, read at their first use; of others, one tensor at a
+/// time is in memory beside the model. So no other program may change the file in place while the model lives.
 Pretrained load_pretrained(const std::string& folder, const PretrainedOptions& options = {});
 
 /// Writes a model as load_pretrained() and transformers read it: config.json, model.safetensors, and tokenizer.json if
