@@ -56,7 +56,7 @@ struct GenerateOptions : SamplingOptions {
   FIT_OPTION(std::optional<DType>, cache_dtype);
   /// A smaller model with the same vocabulary, for speculative decoding (Leviathan et al. 2023): it proposes
   /// num_assistant_tokens tokens, which the model then reads at once. The text is exactly the one of the mode
-  /// BatchInvariant without an assistant; it comes faster if most proposals are right. Null: none.
+  /// Reproducible without an assistant; it comes faster if most proposals are right. Null: none.
   FIT_OPTION(const GPT*, assistant_model) = nullptr;
   FIT_OPTION(std::int64_t, num_assistant_tokens) = 4;  ///< The number of tokens that the assistant proposes at a time.
   FIT_OPTION(Proposals*, proposals) = nullptr;         ///< Where the counts of the assistant's proposals are added.
@@ -68,7 +68,7 @@ struct GenerateOptions : SamplingOptions {
 
 /// Continues each prompt by up to max_new_tokens tokens, and returns the new tokens, with the stop token (if any) last.
 /// Prompts may differ in length. Rows do not depend on each other: each draws from its own stream. The generator
-/// gives each stream a seed. In the mode BatchInvariant (fit/matmul/batch_invariant.hpp) texts are the
+/// gives each stream a seed. In the mode Reproducible (fit/matmul/reproducible.hpp) texts are the
 /// same for any number of prompts in a call, even where two tokens are almost equally likely; prompts of one length are
 /// then computed together. Throws Error for an empty prompt, and if a model has dropout and is in training. Unless
 /// past_context is slide, throws Error if the longest prompt plus max_new_tokens exceeds the context length; with an
