@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "attention/attend.hpp"
-#include "fit/matmul/batch_invariant.hpp"
+#include "fit/matmul/reproducible.hpp"
 #include "ops/common/autocast.hpp"
 #include "tensor/check.hpp"
 
@@ -251,7 +251,7 @@ AttentionCall check_call(const char* op, const std::array<Heads, 3>& given, cons
   a.dropout = o.cache() ? 0 : o.dropout();
   a.causal = o.causal();
   a.window = o.window() < (a.causal ? a.Sk : std::max(a.Sq, a.Sk)) ? o.window() : 0;
-  a.batch_invariant = batch_invariant();
+  a.reproducible = reproducible();
   check_expressions(call, dtype);
   check_terms(call, dtype);
   return call;

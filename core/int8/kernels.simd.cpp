@@ -106,7 +106,7 @@ template <class IsaTag, class T>
 const Int8Kernels& int8_table() {
 #if defined(__AVX512F__)
   static constexpr Int8Kernels by_digits{gemv, digits_of, gemv_digits, unpack<float>, unpack<BFloat16>};
-  if (chosen_isa >= Isa::avx512_bf16) return by_digits;
+  if (narrow_isa() >= Isa::avx512_bf16) return by_digits;
 #endif
   static constexpr Int8Kernels table{gemv, nullptr, nullptr, unpack<float>, unpack<BFloat16>};
   return table;

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "base/scratch.hpp"
-#include "fit/matmul/batch_invariant.hpp"
+#include "fit/matmul/reproducible.hpp"
 #include "int8/kernels.hpp"
 #include "matmul/gemm_bf16.hpp"
 
@@ -65,7 +65,7 @@ void gemm_int8_parallel(std::int64_t m, std::int64_t n, std::int64_t k, const X*
                         const Int8Weights& w, C* c, std::int64_t ldc, const float* bias, TileDone done = no_callback) {
   if (m == 0 || n == 0) return;
   const bool few_rows = m <= gemv_max_m && k > 0;
-  if (few_rows && !batch_invariant()) return gemv_int8(m, n, k, x, ldx, w, c, ldc, bias, done);
+  if (few_rows && !reproducible()) return gemv_int8(m, n, k, x, ldx, w, c, ldc, bias, done);
   GemmParams<X> p = contiguous<X>(m, n, k, false, true);
   p.lda = ldx;
   p.ldc = ldc;
@@ -82,7 +82,7 @@ void gemm_int8_parallel(std::int64_t m, std::int64_t n, std::int64_t k, const X*
     else
       gemm_parallel(part, x, static_cast<const X*>(unpacked), c + col, part_bias);
   };
-  if (few_rows) {  // in BatchInvariant: each task converts and multiplies its own columns
+  if (few_rows) {  // in Reproducible: each task converts and multiplies its own columns
     const std::int64_t grain = (1 << 15) / (panel_width * k) + 1;
     return parallel_for(panels(n), grain, dynamic_schedule, [&](std::int64_t i, std::int64_t end) {
       const Scratch<X> unpacked(panel_width * k);

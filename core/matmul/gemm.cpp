@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/scratch.hpp"
-#include "fit/matmul/batch_invariant.hpp"
+#include "fit/matmul/reproducible.hpp"
 #include "matmul/openblas.hpp"
 
 namespace fit::kernels {
@@ -25,9 +25,9 @@ Route route(const GemmParams<T>& p) {
   constexpr std::int64_t small_limit = std::int64_t{64} * 64 * 64;
   const bool small = p.m * p.n * p.k <= small_limit;
   if (p.m == 0 || p.n == 0 || p.k == 0) return Route::none;
-  if (batch_invariant() && p.m <= gemv_in_order_max_m && p.transpose_b && !p.transpose_a && p.alpha == 1 && p.beta == 0)
+  if (reproducible() && p.m <= gemv_in_order_max_m && p.transpose_b && !p.transpose_a && p.alpha == 1 && p.beta == 0)
     return Route::gemv_in_order;
-  if (batch_invariant()) return small || p.m <= gemv_max_m_transposed ? Route::unpacked : Route::packed;
+  if (reproducible()) return small || p.m <= gemv_max_m_transposed ? Route::unpacked : Route::packed;
   if (p.m <= gemv_max_m && !p.transpose_a && (p.transpose_b || !small)) return Route::gemv;
   if (small) return Route::unpacked;
   if (openblas_computes()) return Route::openblas;

@@ -21,7 +21,7 @@
 // (openblas.hpp) computes all but small matrices. bfloat16: native on avx512_bf16 and amx; otherwise packing widens it
 // to float.
 //
-// In the mode BatchInvariant neither gemv nor OpenBLAS is used. The other kernels add up an element of c in an order
+// In the mode Reproducible neither gemv nor OpenBLAS is used. The other kernels add up an element of c in an order
 // that depends on k alone: float and double in chains along blocks of kc, one block after another. For few rows,
 // gemv_in_order (gemv_in_order.hpp) does so without packing.
 namespace fit::kernels {
@@ -33,8 +33,8 @@ constexpr double parallel_flops = 4e5;
 enum class Route {
   none,  // nothing to multiply: c = beta c
   gemv,  // few rows, for example one token through a layer: limited by reading b, which is read once, not packed
-  gemv_in_order,  // the same in BatchInvariant, in the order of many rows
-  unpacked,       // small, or few rows in BatchInvariant: b is read without packing, by blocks that fit the cache
+  gemv_in_order,  // the same in Reproducible, in the order of many rows
+  unpacked,       // small, or few rows in Reproducible: b is read without packing, by blocks that fit the cache
   packed,         // b is packed into panels, or a if this is less work
   openblas,
 };

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/scratch.hpp"
-#include "fit/matmul/batch_invariant.hpp"
+#include "fit/matmul/reproducible.hpp"
 #include "kernels/simd/nontemporal.hpp"
 
 namespace fit::kernels {
@@ -97,7 +97,7 @@ void gemm_bf16_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a,
   });
 }
 
-// Whether gemv_bf16() adds in the order of many rows, as BatchInvariant asks.
+// Whether gemv_bf16() adds in the order of many rows, as Reproducible asks.
 bool gemv_bf16_in_order(const GemmParams<BFloat16>& p) {
   return !multiplies_bf16() && p.transpose_b && p.alpha == 1 && p.beta == 0;
 }
@@ -118,7 +118,7 @@ void gemv_bf16_native(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, 
 template <class A, class C>
 void gemv_bf16_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const BFloat16* b, C* c,
                        const Bf16Then& then) {
-  const auto gemv = batch_invariant() ? bf16_kernels().gemv_in_order : bf16_kernels().gemv;
+  const auto gemv = reproducible() ? bf16_kernels().gemv_in_order : bf16_kernels().gemv;
   GemmParams<float> f = as_floats(p);
   f.ldb = p.ldb;
   const Scratch<float> rows(p.m * p.k), sums(p.m * p.n);
@@ -141,7 +141,7 @@ template <class A, class B, class C>
 void gemm_bf16_terms(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const Bf16Then& then,
                      const void* kept) {
   if constexpr (std::is_same_v<B, BFloat16>)
-    if (p.m <= gemv_max_m && !p.transpose_a && (!batch_invariant() || gemv_bf16_in_order(p)))
+    if (p.m <= gemv_max_m && !p.transpose_a && (!reproducible() || gemv_bf16_in_order(p)))
       return p.transpose_b && multiplies_bf16() ? gemv_bf16_native(p, loop, a, b, c, then)
                                                 : gemv_bf16_widened(p, loop, a, b, c, then);
   multiplies_bf16() ? gemm_bf16_native(p, loop, a, b, c, then, static_cast<const BFloat16*>(kept))

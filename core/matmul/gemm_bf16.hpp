@@ -5,8 +5,8 @@
 // they are packed. Processors without instructions for BFloat16 widen a and b while packing, and multiply floats.
 namespace fit::kernels {
 
-// Whether the processor has instructions for products of BFloat16.
-inline bool multiplies_bf16() { return chosen_isa >= Isa::avx512_bf16; }
+// Whether products of BFloat16 use instructions for them.
+inline bool multiplies_bf16() { return narrow_isa() >= Isa::avx512_bf16; }
 
 // c = then(alpha op(a) op(b) + beta c). kept: null, or all panels of op(b) if takes_panels(p).
 template <class A, class B, class C>

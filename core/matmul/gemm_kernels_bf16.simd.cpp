@@ -118,8 +118,8 @@ template <class IsaTag, class T>
 const Bf16Kernels& bf16_table() {
 #if defined(__AVX512F__)
   static constexpr Bf16Kernels amx = native<Amx>(), avx512_bf16 = native<Avx512Bf16>();
-  if (chosen_isa == Isa::amx) return amx;
-  if (chosen_isa == Isa::avx512_bf16) return avx512_bf16;
+  if (narrow_isa() == Isa::amx) return amx;
+  if (narrow_isa() == Isa::avx512_bf16) return avx512_bf16;
 #endif
   static constexpr Bf16Kernels widened{{nullptr, nullptr, widen<float>},
                                        {nullptr, nullptr, widen<BFloat16>},

@@ -2,7 +2,7 @@
 #include "kernels/simd/transpose.hpp"
 #include "matmul/gemv.hpp"
 
-// gemv for BatchInvariant: c [m, n] = a b' for few rows, added in the order of gemm_packed. An element is one chain of
+// gemv for Reproducible: c [m, n] = a b' for few rows, added in the order of gemm_packed. An element is one chain of
 // additions along each block of kc elements, one block after another. b is read once, without packing: blocks of its
 // rows are transposed in registers. For *.simd.cpp files only.
 namespace fit::kernels {

@@ -6,6 +6,7 @@
 
 #include "attention/attend.hpp"
 #include "attention/token_scores.hpp"
+#include "common/functions.hpp"
 #include "fit/ops/ops.hpp"
 #include "tensor/check.hpp"
 
@@ -169,7 +170,7 @@ std::vector<HeadMeasures> head_measures(const AttentionRecord& record) {
       ++s.rows;
       for (std::int64_t j = 0; j < Sk; ++j) {
         const double w = p[j];
-        if (w > 0) s.of.entropy -= w * std::log(w);
+        if (w > 0) s.of.entropy -= w * nn::number::log(w);
         if (self) s.of.distance += w * static_cast<double>(std::abs(at - j));
       }
       s.of.first += p[0];

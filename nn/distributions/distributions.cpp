@@ -10,6 +10,7 @@
 namespace fit::distributions {
 namespace {
 
+constexpr double log_of_turn = 1.8378770664093454836;  // log(2 pi)
 constexpr double pi = 3.14159265358979323846, infinity = std::numeric_limits<double>::infinity();
 
 Tensor wide(const Tensor& x, const Shape& shape) { return x.shape() == shape ? x : broadcast_to(x, shape); }
@@ -64,9 +65,9 @@ Tensor Normal::sample(const Shape& shape, Generator& g) const {
   return rsample(shape, g);
 }
 Tensor Normal::log_prob(const Tensor& value) const {
-  return square((value - loc_) / scale_) * -0.5 - log(scale_) - 0.5 * std::log(2 * pi);
+  return square((value - loc_) / scale_) * -0.5 - log(scale_) - 0.5 * log_of_turn;
 }
-Tensor Normal::entropy() const { return 0.5 + 0.5 * std::log(2 * pi) + log(scale_); }
+Tensor Normal::entropy() const { return 0.5 + 0.5 * log_of_turn + log(scale_); }
 
 Tensor kl_divergence(const Normal& p, const Normal& q) {
   const Tensor ratio = square(p.scale() / q.scale());

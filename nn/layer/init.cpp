@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "common/functions.hpp"
 #include "fit/graph/graph.hpp"
 #include "fit/ops/ops.hpp"
 #include "tensor/check.hpp"
@@ -45,9 +46,9 @@ Tensor overwrite(const char* op, Tensor t, const Tensor& values) {
 // The x with erf(x) = y: Newton's method, starting at Winitzki's approximation.
 double inverse_erf(double y) {
   if (std::abs(y) >= 1) return std::copysign(INFINITY, y);
-  const double l = std::log1p(-y * y), b = 2 / (M_PI * 0.147) + l / 2;
+  const double l = number::log((1 - y) * (1 + y)), b = 2 / (M_PI * 0.147) + l / 2;
   double x = std::copysign(std::sqrt(std::sqrt(b * b - l / 0.147) - b), y);
-  for (int i = 0; i < 3; ++i) x -= (std::erf(x) - y) / (M_2_SQRTPI * std::exp(-x * x));
+  for (int i = 0; i < 3; ++i) x -= (number::erf(x) - y) / (M_2_SQRTPI * number::exp(-x * x));
   return x;
 }
 
@@ -103,7 +104,7 @@ Tensor trunc_normal_(Tensor t, double mean, double std, double low, double high,
                 ": std must be above 0, and low below high");
   if (skipping) return t;
   // Inverts the distribution function at numbers that are uniform between its values at low and high.
-  const double from = std::erf((low - mean) / std * M_SQRT1_2), to = std::erf((high - mean) / std * M_SQRT1_2);
+  const double from = number::erf((low - mean) / std * M_SQRT1_2), to = number::erf((high - mean) / std * M_SQRT1_2);
   Tensor values = rand(t.shape(), float64, g);
   for (double& v : values.edit<double>())
     v = std::clamp(mean + std * M_SQRT2 * inverse_erf(from + (to - from) * v), low, high);

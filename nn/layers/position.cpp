@@ -7,22 +7,29 @@
 #include <vector>
 
 #include "attention/attend.hpp"
+#include "common/functions.hpp"
 #include "fit/ops/ops.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
 
+namespace {
+
+// The multiples 0 … T - 1 of angles, [T, angles], float64.
+Tensor angles_at(std::int64_t T, const std::vector<double>& angles) {
+  const auto n = static_cast<std::int64_t>(angles.size());
+  return reshape(arange(T).to(float64), {T, 1}) * tensor(angles, {1, n});
+}
+
+}  // namespace
+
 Tensor sinusoidal_positions(std::int64_t T, std::int64_t C) {
   if (T < 0 || C < 0) check::fail("sinusoidal_positions", "T is ", T, ", C is ", C, ": neither may be negative");
-  Tensor positions = Tensor::empty({T, C});
-  auto* p = positions.fresh<float>();
-  for (std::int64_t t = 0; t < T; ++t)
-    for (std::int64_t c = 0; c < C; ++c) {
-      const double pair = static_cast<double>(c - c % 2);
-      const double angle = static_cast<double>(t) * std::pow(10000.0, -pair / static_cast<double>(C));
-      p[t * C + c] = static_cast<float>(c % 2 == 0 ? std::sin(angle) : std::cos(angle));
-    }
-  return positions;
+  std::vector<double> angles;
+  for (std::int64_t c = 0; c < C; c += 2)
+    angles.push_back(number::pow(10000.0, -static_cast<double>(c) / static_cast<double>(C)));
+  const Tensor at = angles_at(T, angles);
+  return slice(reshape(stack({sin(at), cos(at)}, -1), {T, 2 * at.size(1)}), 1, 0, C).to(float32);
 }
 
 namespace {
@@ -34,13 +41,13 @@ double beta_fast(const RotaryTableOptions& o) {
 // The angle of pair i at position 1, for R rotated features.
 std::vector<double> angles(std::int64_t R, const RotaryTableOptions& o) {
   const double features = static_cast<double>(R);
-  const double turn = 2 * std::acos(-1.), length = static_cast<double>(o.original_length());
+  const double turn = 2 * 3.14159265358979323846, length = static_cast<double>(o.original_length());
   const bool ntk = o.scaling() == RotaryScaling::ntk && R > 2;
-  const double base = ntk ? o.base() * std::pow(o.factor(), features / (features - 2)) : o.base();
+  const double base = ntk ? o.base() * number::pow(o.factor(), features / (features - 2)) : o.base();
   const double fast = beta_fast(o), slow = o.beta_slow();
   // The pair that turns so often in original_length.
   const auto pair_of = [&](double turns) {
-    return features * std::log(length / (turns * turn)) / (2 * std::log(base));
+    return features * number::log(length / (turns * turn)) / (2 * number::log(base));
   };
   double low = 0, high = 0;
   if (o.scaling() == RotaryScaling::yarn) {
@@ -51,7 +58,7 @@ std::vector<double> angles(std::int64_t R, const RotaryTableOptions& o) {
   }
   std::vector<double> all;
   for (std::int64_t i = 0; i < R / 2; ++i) {
-    const double angle = std::pow(base, -2.0 * static_cast<double>(i) / features);
+    const double angle = number::pow(base, -2.0 * static_cast<double>(i) / features);
     double slowed = 0;  // how much of the angle is divided by the factor
     if (o.scaling() == RotaryScaling::linear) slowed = 1;
     if (o.scaling() == RotaryScaling::yarn) slowed = (static_cast<double>(i) - low) / (high - low);
@@ -75,7 +82,7 @@ double length_of(const RotaryTableOptions& o) {
     if (value && !(*value > 0 && std::isfinite(*value)))
       check::fail("rotary_table", name, " is ", *value, ": it must be positive and finite");
   if (o.attention_factor()) return *o.attention_factor();
-  const auto m = [&](double scale) { return o.factor() > 1 ? 0.1 * scale * std::log(o.factor()) + 1 : 1; };
+  const auto m = [&](double scale) { return o.factor() > 1 ? 0.1 * scale * number::log(o.factor()) + 1 : 1; };
   return o.mscale() ? m(*o.mscale()) / m(*o.mscale_all_dim()) : m(1);
 }
 
@@ -102,16 +109,9 @@ Tensor rotary_table(std::int64_t T, std::int64_t D, const RotaryTableOptions& o)
                 yarn ? "yarn" : "llama3", " needs a positive length, and finite beta_fast > beta_slow > 0");
   const std::vector<double> angle = angles(o.features() == 0 ? D : o.features(), o);
   const double length = length_of(o);
-  Tensor table = Tensor::empty({T, D / 2, 2}, float64);
-  auto* to = table.fresh<double>();
-  for (std::int64_t t = 0; t < T; ++t)
-    for (std::size_t i = 0; i < static_cast<std::size_t>(D / 2); ++i) {
-      const bool rotates = i < angle.size();
-      const double at = rotates ? static_cast<double>(t) * angle[i] : 0;
-      *to++ = rotates ? length * std::cos(at) : 1;
-      *to++ = rotates ? length * std::sin(at) : 0;
-    }
-  return table;
+  const Tensor at = angles_at(T, angle), rotating = stack({cos(at), sin(at)}, -1) * length;
+  const Shape fixed{T, D / 2 - at.size(1), 2};  // the features that are not rotated
+  return cat({rotating, broadcast_to(tensor({1., 0.}, float64), fixed)}, 1);
 }
 
 Tensor alibi_slopes(std::int64_t num_heads) {
@@ -122,7 +122,7 @@ Tensor alibi_slopes(std::int64_t num_heads) {
   while (2 * power <= num_heads) power *= 2;
   std::vector<double> slopes;
   const auto add = [&](std::int64_t i, std::int64_t of) {
-    slopes.push_back(std::exp2(-8.0 * static_cast<double>(i) / static_cast<double>(of)));
+    slopes.push_back(number::pow(2, -8.0 * static_cast<double>(i) / static_cast<double>(of)));
   };
   for (std::int64_t i = 1; i <= power; ++i) add(i, power);
   for (std::int64_t i = 1; power + (i + 1) / 2 <= num_heads; i += 2) add(i, 2 * power);

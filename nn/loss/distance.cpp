@@ -83,7 +83,7 @@ Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor
         const Tensor limited = record("gaussian_nll_loss", {var}, clamp_min(var.detach(), options.eps()), keep::nothing,
                                       [](Backward& b) { b.give(0, b.take_dy()); });
         const Tensor v = lacks_axis ? unsqueeze(limited, -1) : limited;
-        const double constant = options.full() ? std::log(2 * 3.14159265358979323846) : 0;
+        const double constant = options.full() ? 1.8378770664093454836 : 0;  // log(2 pi)
         return reduced((log(v) + square(input - target) / v + constant) * 0.5, options.reduction());
       });
 }

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <ostream>
 
+#include "common/functions.hpp"
 #include "fit/graph/graph.hpp"
 #include "fit/nn/loss/loss.hpp"
 #include "fit/ops/ops.hpp"
@@ -83,7 +84,7 @@ double perplexity(const Tensor& logits, const Tensor& targets, std::int64_t igno
   check_scores("perplexity", logits, targets);
   const NoGrad no_grad;
   if (all(eq(targets, ignore_index)).item<bool>()) return nan;
-  return std::exp(
+  return nn::number::exp(
       nn::cross_entropy(logits.to(float64), targets, nn::CrossEntropyOptions().ignore_index(ignore_index)).item());
 }
 

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "common/functions.hpp"
 #include "fit/nn/models/generate.hpp"
 #include "fit/ops/ops.hpp"
 #include "tensor/check.hpp"
@@ -28,7 +29,7 @@ void check_options(std::int64_t batch, const BeamOptions& o) {
   if (o.num_beams() < 1) check::fail(beam_search_op, "num_beams is ", o.num_beams(), ": it must be positive");
   if (o.max_length() < 1) check::fail(beam_search_op, "max_length is ", o.max_length(), ": it must be positive");
   // The largest divisor of a score, or factor for a negative exponent.
-  if (!std::isfinite(std::pow(static_cast<double>(o.max_length()), std::abs(o.length_penalty()))))
+  if (!std::isfinite(number::pow(static_cast<double>(o.max_length()), std::abs(o.length_penalty()))))
     check::fail(beam_search_op, "length_penalty is ", o.length_penalty(), ", max_length is ", o.max_length(),
                 ": max_length to the power of it must be finite");
 }
@@ -51,7 +52,7 @@ Tensor log_probabilities(const Tensor& logits, std::int64_t rows) {
 
 void end(Item& item, Live&& live, const BeamOptions& o) {
   const double length = static_cast<double>(live.tokens.size());
-  const double score = live.log_probability / std::pow(length, o.length_penalty());
+  const double score = live.log_probability / number::pow(length, o.length_penalty());
   item.ended.push_back({std::move(live.tokens), live.log_probability, score});
   std::stable_sort(item.ended.begin(), item.ended.end(),
                    [](const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; });
@@ -65,7 +66,7 @@ bool finished(const Item& item, const BeamOptions& o) {
   if (static_cast<std::int64_t>(item.ended.size()) < o.num_beams()) return false;
   const double now = static_cast<double>(item.live.front().tokens.size()) + 1,
                last = static_cast<double>(o.max_length());
-  const double reach = std::pow(o.length_penalty() > 0 ? last : now, o.length_penalty());
+  const double reach = number::pow(o.length_penalty() > 0 ? last : now, o.length_penalty());
   return item.live.front().log_probability / reach <= item.ended.back().score;
 }
 

@@ -7,8 +7,9 @@
 #include <numeric>
 #include <utility>
 
+#include "common/functions.hpp"
 #include "common/rollback.hpp"
-#include "fit/matmul/batch_invariant.hpp"
+#include "fit/matmul/reproducible.hpp"
 #include "fit/nn/models/gpt.hpp"
 #include "fit/ops/ops.hpp"
 #include "kernels/rows/rows_softmax.hpp"
@@ -52,7 +53,7 @@ std::vector<double> penalized(const Tensor& logits, const Tokens& sequence, doub
 // at most u times the entropy, which is at most log V; the sum of V numbers by V units of double.
 double rounding_of_sums(DType logits, std::size_t V) {
   const double u = logits == float64 ? 0x1p-52 : 0x1p-23, count = static_cast<double>(V);
-  return u * (1 + std::log(count)) + 0x1p-52 * count;
+  return u * (1 + number::log(count)) + 0x1p-52 * count;
 }
 
 }  // namespace
@@ -275,14 +276,14 @@ std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts,
 
   Generator& generator = o.generator() ? *o.generator() : default_generator();
   const Rollback draw_again([&, before = generator] { generator = before; });
-  // Rows that share a window have its length; in the mode BatchInvariant none is padded.
+  // Rows that share a window have its length; in the mode Reproducible none is padded.
   std::map<std::size_t, std::vector<std::int64_t>> together;
   for (std::size_t row = 0; row < prompts.size(); ++row) {
     texts.draws.emplace_back(generator);
-    together[batch_invariant() ? prompts[row].size() : 0].push_back(static_cast<std::int64_t>(row));
+    together[reproducible() ? prompts[row].size() : 0].push_back(static_cast<std::int64_t>(row));
   }
-  bool& invariant = fit::detail::thread_state.batch_invariant;
-  const fit::detail::Scoped mode(invariant, invariant || (o.assistant_model() && o.batch_invariant()));
+  bool& reproducibly = fit::detail::thread_state.reproducible;
+  const fit::detail::Scoped mode(reproducibly, reproducibly || (o.assistant_model() && o.reproducible()));
   for (const auto& [size, rows] : together)
     if (!o.assistant_model()) continue_rows(texts, rows);
   for (std::size_t row = 0; row < prompts.size() && o.assistant_model(); ++row) continue_with_assistant(texts, row);

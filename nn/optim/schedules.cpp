@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/functions.hpp"
 #include "fit/nn/optim/schedule.hpp"
 #include "optim/ranges.hpp"
 
@@ -47,7 +48,7 @@ MultiStepLR::MultiStepLR(Optimizer& optimizer, std::vector<std::int64_t> milesto
   check_finite("MultiStepLR", "gamma", gamma);
   start([milestones = std::move(milestones), gamma](const At& a) {
     const auto times = std::count(milestones.begin(), milestones.end(), a.t);
-    return times == 0 ? a.lr : a.lr * std::pow(gamma, static_cast<double>(times));
+    return times == 0 ? a.lr : a.lr * nn::number::pow(gamma, static_cast<double>(times));
   });
 }
 
@@ -95,7 +96,7 @@ PolynomialLR::PolynomialLR(Optimizer& optimizer, std::int64_t total_iters, doubl
       [=](const At& a) {
         if (a.t == 0 || a.t > total_iters) return a.lr;
         const auto left = [&](std::int64_t t) { return 1 - static_cast<double>(t) / static_cast<double>(total_iters); };
-        return a.lr * std::pow(left(a.t) / left(a.t - 1), power);
+        return a.lr * nn::number::pow(left(a.t) / left(a.t - 1), power);
       },
       {{"total_iters", static_cast<double>(total_iters)}, {"power", power}});
 }
@@ -128,10 +129,10 @@ CosineAnnealingLR::CosineAnnealingLR(Optimizer& optimizer, std::int64_t T_max, d
       [=](const At& a) {
         if (a.t == 0) return a.lr;
         const auto wave = [&](std::int64_t t) {
-          return 1 + std::cos(pi * static_cast<double>(t) / static_cast<double>(T_max));
+          return 1 + nn::number::cos(pi * static_cast<double>(t) / static_cast<double>(T_max));
         };
         if ((a.t - 1 - T_max) % (2 * T_max) == 0)  // after the lowest point, the ratio below is 0 / 0
-          return a.lr + (a.base - eta_min) * (1 - std::cos(pi / static_cast<double>(T_max))) / 2;
+          return a.lr + (a.base - eta_min) * (1 - nn::number::cos(pi / static_cast<double>(T_max))) / 2;
         return wave(a.t) / wave(a.t - 1) * (a.lr - eta_min) + eta_min;
       },
       {{"T_max", static_cast<double>(T_max)}, {"eta_min", eta_min}});
@@ -187,8 +188,8 @@ CosineAnnealingWarmRestarts::CosineAnnealingWarmRestarts(Optimizer& optimizer, s
             t -= period;
             if (__builtin_mul_overflow(period, T_mult, &period)) period = INT64_MAX;
           }
-        return eta_min +
-               (a.base - eta_min) * (1 + std::cos(pi * static_cast<double>(t) / static_cast<double>(period))) / 2;
+        return eta_min + (a.base - eta_min) *
+                             (1 + nn::number::cos(pi * static_cast<double>(t) / static_cast<double>(period))) / 2;
       },
       {{"T_0", static_cast<double>(T_0)}, {"T_mult", static_cast<double>(T_mult)}, {"eta_min", eta_min}});
 }
@@ -229,7 +230,7 @@ double OneCycleLR::at(std::int64_t t, double start, double peak, double end) con
                top = options_.pct_start() * steps - 1;
   const auto between = [&](double from, double to, double begin, double last) {
     const double done = last > begin ? (now - begin) / (last - begin) : 1;
-    return options_.anneal_strategy() == Anneal::cos ? to + (from - to) / 2 * (std::cos(pi * done) + 1)
+    return options_.anneal_strategy() == Anneal::cos ? to + (from - to) / 2 * (nn::number::cos(pi * done) + 1)
                                                      : (to - from) * done + from;
   };
   if (now <= top) return between(start, peak, 0, top);
@@ -273,7 +274,8 @@ NoamLR::NoamLR(Optimizer& optimizer, std::int64_t d_model, std::int64_t warmup_s
   start(
       [=, scale = 1 / std::sqrt(static_cast<double>(d_model))](const At& a) {
         const double s = static_cast<double>(a.t + 1);
-        return a.base * scale * std::min(1 / std::sqrt(s), s * std::pow(static_cast<double>(warmup_steps), -1.5));
+        return a.base * scale *
+               std::min(1 / std::sqrt(s), s * nn::number::pow(static_cast<double>(warmup_steps), -1.5));
       },
       {{"d_model", static_cast<double>(d_model)}, {"warmup_steps", static_cast<double>(warmup_steps)}});
 }

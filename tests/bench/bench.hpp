@@ -32,7 +32,7 @@ enum class Weights { float32, bfloat16, int8, int8_group32 };
 Workload decode(Weights weights, std::int64_t B = 1, std::int64_t tokens = 128);
 std::vector<Workload> encoders(Weights weights);
 Workload prompt(Weights weights);
-Workload invariant(Workload w);  // the same in the mode BatchInvariant, as NAME_invariant
+Workload reproducible(Workload w);  // the same in the mode Reproducible, as NAME_reproducible
 std::vector<Workload> attention_workloads(DType dtype);
 std::vector<Workload> op_workloads();  // attention's in float32 among them
 std::vector<Workload> model_workloads();

@@ -1,7 +1,7 @@
 // The standard workloads in low precision: NAME_bf16 is NAME under Autocast, with float32 parameters; of attention,
 // decoding and the encoder, with all in bfloat16. NAME_int8: with int8 weights, one scale a row or 32
-// numbers. NAME_invariant: in the mode
-// BatchInvariant.
+// numbers. NAME_reproducible: in the mode
+// Reproducible.
 #include <algorithm>
 #include <utility>
 
@@ -67,7 +67,7 @@ std::vector<Workload> low_precision_workloads() {
       model_workloads(), under_autocast);
   for (const Weights weights : {Weights::bfloat16, Weights::int8}) {
     all.push_back(decode(weights));
-    all.push_back(invariant(decode(weights)));
+    all.push_back(reproducible(decode(weights)));
   }
   all.push_back(decode(Weights::int8_group32));
   for (const Weights weights : {Weights::bfloat16, Weights::int8, Weights::int8_group32})

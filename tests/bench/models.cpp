@@ -287,16 +287,16 @@ Workload prompt(Weights weights) {
           }};
 }
 
-Workload invariant(Workload w) {
-  w.name += "_invariant";
+Workload reproducible(Workload w) {
+  w.name += "_reproducible";
   w.make = [make = w.make]() -> std::function<void()> {
     return [step = make()] {
-      const BatchInvariant mode;
+      const Reproducible mode;
       step();
     };
   };
   w.check = [check = w.check] {
-    const BatchInvariant mode;
+    const Reproducible mode;
     check();
   };
   return w;
@@ -314,9 +314,9 @@ std::vector<Workload> model_workloads() {
                             gpt("gpt2_124m_b4t64", 12, 12, 768, 50257, 4, 64),
                             gpt("gpt2_124m_b4t64_in_backward", 12, 12, 768, 50257, 4, 64, Step::in_backward),
                             forward(),
-                            invariant(forward()),
+                            reproducible(forward()),
                             decode(Weights::float32),
-                            invariant(decode(Weights::float32)),
+                            reproducible(decode(Weights::float32)),
                             decode(Weights::float32, 8, 32),
                             prompt(Weights::float32)};
   for (Workload& w : encoders(Weights::float32)) all.push_back(std::move(w));

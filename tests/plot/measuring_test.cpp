@@ -362,7 +362,7 @@ TEST_CASE("every public header that measures has a row", "[measuring]") {
                                 "nn/tokenizer/tokenizer.hpp",
                                 "attention/attention.hpp",
                                 "graph/autocast.hpp",
-                                "matmul/batch_invariant.hpp",
+                                "matmul/reproducible.hpp",
                                 "base/bfloat16.hpp",
                                 "matmul/blas.hpp",
                                 "core.hpp",

@@ -17,4 +17,7 @@ std::string fingerprint(const std::vector<Tensor>& tensors);
 /// the widest set first.
 void check_one_result(const std::string& name, const std::function<std::vector<Tensor>()>& make);
 
+/// The same for bfloat16 and weights of 8 bits: in the mode Reproducible, also where there are instructions for them.
+void check_one_narrow_result(const std::string& name, const std::function<std::vector<Tensor>()>& make);
+
 }  // namespace fit::test

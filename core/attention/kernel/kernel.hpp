@@ -36,7 +36,7 @@ struct Attention<void> : Visibility {
   double dropout = 0;  // of weights; element (b, h, i, j) has number first_weight + ((b H + h) Sq + i) Sk + j
   RandomKey key{};     // with the number decides which weights are dropped
   std::int64_t first_weight = 0;
-  bool batch_invariant = false;  // BatchInvariant: few queries are computed in the order of many
+  bool reproducible = false;  // Reproducible: few queries are computed in the order of many
 
   [[gnu::always_inline]] std::int64_t group() const { return H / kv_heads; }  // query heads that share one of k and v
 };
@@ -183,7 +183,7 @@ inline std::int64_t query_step(const Attention<>& a) {
 }
 
 /// Whether there are too few queries to be worth packing the keys (in decoding: one).
-inline bool few_queries(const Attention<>& a) { return a.Sq < 8 && !a.batch_invariant; }
+inline bool few_queries(const Attention<>& a) { return a.Sq < 8 && !a.reproducible; }
 
 template <class T>
 struct AttentionTables {

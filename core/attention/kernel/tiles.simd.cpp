@@ -270,8 +270,8 @@ const AttentionTables<T>& attention_tables() {
   if constexpr (std::is_same_v<T, BFloat16>) {
     static constexpr AttentionTables<T> amx{vectors, table_of<Bf16Tiles<Amx>>()},
         avx512_bf16{vectors, table_of<Bf16Tiles<Avx512Bf16>>()};
-    if (chosen_isa == Isa::amx) return amx;
-    if (chosen_isa == Isa::avx512_bf16) return avx512_bf16;
+    if (narrow_isa() == Isa::amx) return amx;
+    if (narrow_isa() == Isa::avx512_bf16) return avx512_bf16;
   }
 #endif
   return same;

@@ -13,6 +13,8 @@
 #include <cstring>
 #include <iterator>
 
+#include "fit/detail/thread_state.hpp"
+
 namespace fit::kernels {
 namespace {
 
@@ -94,6 +96,8 @@ Isa chosen_isa = initial();
 int memory_streams = fastest_streams();
 
 Isa isa() { return chosen_isa; }
+
+Isa narrow_isa() { return detail::thread_state.reproducible ? std::min(chosen_isa, Isa::avx512) : chosen_isa; }
 
 const char* isa_name(Isa i) {
   const auto* const set = std::find_if(std::begin(sets), std::end(sets), [i](const auto& s) { return s.isa == i; });

@@ -29,6 +29,10 @@ Isa isa();
 /// For tests: selects another set. Returns false if it is not available.
 bool set_isa(Isa i);
 
+/// The set for products of narrow types, bfloat16 and int8: isa(), but without their instructions in the mode
+/// Reproducible, since they round otherwise (fit/matmul/reproducible.hpp).
+Isa narrow_isa();
+
 /// Its name in FIT_ISA.
 const char* isa_name(Isa i);
 

@@ -1,6 +1,6 @@
 #include "ops/reduce/reduction.hpp"
 
-#include "fit/matmul/batch_invariant.hpp"
+#include "fit/matmul/reproducible.hpp"
 #include "fit/threads/parallel.hpp"
 #include "ops/index/axis_slices.hpp"
 #include "tensor/check.hpp"
@@ -76,7 +76,7 @@ void Reduction::fold(Acc identity, Kernel<Acc> kernel, FunctionRef<Acc(Acc, Acc)
               : max_accumulators;
   const std::int64_t chunks = (n + chunk - 1) / chunk;
   std::int64_t length = count_;
-  if (batch_invariant()) {
+  if (reproducible()) {
     length = std::min(count_, 2 * work);
   } else if (chunks > 0 && chunks < max_tasks / 4) {
     const std::int64_t min_length = std::max(count_ * chunks / max_tasks, 2 * work / std::min(n, chunk));

@@ -39,7 +39,7 @@ class Reduction {
   /// outputs first, first + 1 …; `combine(a, b)` joins two accumulators; `finish(first, acc, n)` receives the results
   /// of n outputs, on any thread. With few outputs and many reduced elements, the reduced axes are split into pieces
   /// and joined in order. The pieces depend on the shape only, so the result does not depend on the number of threads.
-  /// In the mode BatchInvariant they depend on the reduced axes only.
+  /// In the mode Reproducible they depend on the reduced axes only.
   template <class Acc>
   void fold(Acc identity, Kernel<Acc> kernel, FunctionRef<Acc(Acc, Acc)> combine, Finish<Acc> finish) const;
 

@@ -3,7 +3,7 @@
 
 #include "fit/base/memory.hpp"
 #include "fit/graph/autocast.hpp"
-#include "fit/matmul/batch_invariant.hpp"
+#include "fit/matmul/reproducible.hpp"
 #include "fit/ops/ops.hpp"
 #include "ops/elementwise/functions.hpp"
 #include "support/catch.hpp"
@@ -146,7 +146,7 @@ TEST_CASE("the instruction set may change between two uses of kept panels", "[li
     each_bfloat16_isa([&] { CHECK(allclose(linear(a.x, a.weight).to(float64), expected, 1e-4, 1e-4)); });
 }
 
-TEST_CASE("BatchInvariant may begin and end between two uses of kept panels", "[linear]") {
+TEST_CASE("Reproducible may begin and end between two uses of kept panels", "[linear]") {
   const NoGrad no_grad;
   each_bfloat16_isa([] {
     Layer a(128, 300, 400, float32);
@@ -155,7 +155,7 @@ TEST_CASE("BatchInvariant may begin and end between two uses of kept panels", "[
     const auto right = [&] { return allclose(linear(a.x, a.weight).to(float64), expected, 1e-4, 1e-4); };
     for (int turn = 0; turn < 2; ++turn) {
       {
-        const BatchInvariant mode;
+        const Reproducible mode;
         CHECK(right());
       }
       CHECK(right());
@@ -163,9 +163,9 @@ TEST_CASE("BatchInvariant may begin and end between two uses of kept panels", "[
   });
 }
 
-TEST_CASE("BatchInvariant: kept panels change no bit of a row", "[linear]") {
+TEST_CASE("Reproducible: kept panels change no bit of a row", "[linear]") {
   const NoGrad no_grad;
-  const BatchInvariant mode;
+  const Reproducible mode;
   const Layer a(200, 300, 150, float32);
   const Tensor all = linear(a.x, a.weight, a.bias);
   for (const std::int64_t rows : {1, 4, 5, 8, 16, 25, 64, 128, 129})

@@ -8,7 +8,9 @@
 
 #include "fit/attention/attention.hpp"
 #include "fit/attention/linear_attention.hpp"
-#include "fit/matmul/batch_invariant.hpp"
+#include "fit/graph/autocast.hpp"
+#include "fit/int8/int8.hpp"
+#include "fit/matmul/reproducible.hpp"
 #include "fit/tensor/random.hpp"
 #include "support/catch.hpp"
 #include "support/op_table.hpp"
@@ -162,9 +164,9 @@ TEST_CASE("one result: products of all shapes", "[one_result]") {
         name << "product " << m << ' ' << n << ' ' << k << precision(dtype);
         check_one_result(name.str(), [&] {
           Values all;
-          for (const bool batch_invariant : {false, true}) {
-            std::optional<BatchInvariant> mode;
-            if (batch_invariant) mode.emplace();
+          for (const bool reproducible : {false, true}) {
+            std::optional<Reproducible> mode;
+            if (reproducible) mode.emplace();
             const Tensor a = numbers({m, k}, dtype), b = numbers({k, n}, dtype, -2, 2, 8);
             add_outputs_and_gradients([](const Values& in) { return Values{matmul(in[0], in[1])}; }, {a, b}, all);
             add_outputs_and_gradients([](const Values& in) { return Values{linear(in[0], in[1], in[2])}; },
@@ -213,6 +215,44 @@ TEST_CASE("one result: attention", "[one_result]") {
                  numbers({2, 2, 100, D}, dtype, -2, 2, 9)});
           });
         }
+}
+
+TEST_CASE("one result: bfloat16 and weights of 8 bits in the mode Reproducible", "[one_result][bfloat16]") {
+  const std::int64_t sizes[][3] = {{1, 300, 70},   {3, 65, 129},  {5, 33, 1100},
+                                   {20, 300, 200}, {65, 66, 600}, {130, 70, 90}};
+  for (const auto& s : sizes) DYNAMIC_SECTION(s[0] << ' ' << s[1] << ' ' << s[2]) {
+      const std::int64_t m = s[0], n = s[1], k = s[2];
+      std::ostringstream name;
+      name << "narrow product " << m << ' ' << n << ' ' << k;
+      check_one_narrow_result(name.str(), [&] {
+        Values all;
+        const Tensor x = numbers({m, k}, bfloat16), w = numbers({n, k}, bfloat16, -2, 2, 9), b = numbers({n}, bfloat16);
+        const auto product = [](const Values& in) { return Values{linear(in[0], in[1], in[2])}; };
+        add_outputs_and_gradients(product, {x, w, b}, all);
+        add_outputs_and_gradients([](const Values& in) { return Values{matmul(in[0], in[1])}; }, {x, transpose(w)},
+                                  all);
+        const Values wide{x.to(float32), w.to(float32) * 1.01, b.to(float32)};
+        {
+          const Autocast low(bfloat16);
+          add_outputs_and_gradients(product, wide, all);
+        }
+        const NoGrad no_grad;
+        for (int use = 0; use < 2; ++use) all.push_back(linear(x, w, b));  // from kept panels
+        for (const std::int64_t group : {0, 32}) {
+          all.push_back(linear(x, quantize(w, group), b));
+          all.push_back(linear(wide[0], quantize(wide[1], group), wide[2]));
+        }
+        return all;
+      });
+    }
+  for (const std::int64_t T : {1, 5, 64, 130}) DYNAMIC_SECTION("attention " << T) {
+      check_one_narrow_result("narrow attention " + std::to_string(T), [&] {
+        return outputs_and_gradients(
+            [](const Values& in) { return Values{attend(in[0], in[1], in[2], AttentionOptions().causal()).output}; },
+            {numbers({2, 4, T, 40}, bfloat16), numbers({2, 2, 130, 40}, bfloat16, -2, 2, 8),
+             numbers({2, 2, 130, 40}, bfloat16, -2, 2, 9)});
+      });
+    }
 }
 
 }  // namespace fit::test::one_result_test

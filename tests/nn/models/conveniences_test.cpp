@@ -68,7 +68,7 @@ TEST_CASE("generate() counts what an assistant proposed, and what the model wrot
   CHECK(some.made <= 22);    // each time one more than were right
   Generator one(3), two(3);  // the same text without the mode, as no two tokens are equally likely here
   const auto o = nn::GenerateOptions().max_new_tokens(20).assistant_model(&other);
-  CHECK(nn::generate(gpt, {{1, 2, 3}}, nn::GenerateOptions(o).batch_invariant(false).generator(&one)) ==
+  CHECK(nn::generate(gpt, {{1, 2, 3}}, nn::GenerateOptions(o).reproducible(false).generator(&one)) ==
         nn::generate(gpt, {{1, 2, 3}}, nn::GenerateOptions(o).generator(&two)));
 }
 

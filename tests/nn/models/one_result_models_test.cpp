@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "fit/graph/autocast.hpp"
 #include "fit/nn.hpp"
 #include "fit/nn/optim/optim.hpp"
 #include "fit/nn/optim/schedule.hpp"
@@ -101,6 +102,13 @@ TEST_CASE("one result: trainings of a GPT", "[one_result]") {
                    [] { return trained(small().positions(nn::Positions::alibi).attention_logit_cap(20), 30); });
   check_one_result("GPT with rotary positions and a window, 30 steps", [] {
     return trained(small().positions(nn::Positions::rotary).window(9).norm(nn::Norm::rms).num_kv_heads(2), 30);
+  });
+}
+
+TEST_CASE("one result: a training of a GPT under Autocast in the mode Reproducible", "[one_result][bfloat16]") {
+  check_one_narrow_result("GPT under Autocast, 10 steps", [] {
+    const Autocast low(bfloat16);
+    return trained(small(), 10);
   });
 }
 

@@ -10,7 +10,7 @@ struct ThreadState {
   bool recording = true;             // whether operations are recorded, see fit/graph/graph.hpp
   DType autocast = float32;          // type for matrix products of float32, see fit/graph/autocast.hpp
   ObserverLink* observed = nullptr;  // null unless the thread is observed, see fit/graph/observer.hpp
-  bool batch_invariant = false;      // see fit/matmul/batch_invariant.hpp
+  bool reproducible = false;         // see fit/matmul/reproducible.hpp
   bool inside_parallel = false;      // parallel_for() is sequential: in its tasks, and on threads of their own
 };
 // Default visibility: programs compiled with hidden visibility share the variable with the library.

@@ -55,14 +55,14 @@ struct GenerateOptions : SamplingOptions {
   /// The type of keys and values in the cache; the model's if not given. bfloat16 needs half the memory of float32.
   FIT_OPTION(std::optional<DType>, cache_dtype);
   /// A smaller model with the same vocabulary, for speculative decoding (Leviathan et al. 2023): it proposes tokens,
-  /// which the model then reads at once. The text is exactly the one of the mode BatchInvariant without an assistant;
+  /// which the model then reads at once. The text is exactly the one of the mode Reproducible without an assistant;
   /// it comes faster if most proposals are right. Null: none.
   FIT_OPTION(const GPT*, assistant_model) = nullptr;
   /// The most tokens that the assistant proposes at a time: one more than were right the last time.
   FIT_OPTION(std::int64_t, num_assistant_tokens) = 4;
-  /// With an assistant, whether the text is that of the mode BatchInvariant. Without the mode it comes faster. Where
+  /// With an assistant, whether the text is that of the mode Reproducible. Without the mode it comes faster. Where
   /// two tokens are equally likely but for rounding, it may then be another text of the same probability.
-  FIT_OPTION(bool, batch_invariant) = true;
+  FIT_OPTION(bool, reproducible) = true;
   FIT_OPTION(Proposals*, proposals) = nullptr;  ///< Where the counts of the assistant's proposals are added.
   /// Called for each new token of a row, in the order in which a row has them. It draws nothing, so the texts are the
   /// same. text::Stream makes whole characters of tokens.
@@ -72,7 +72,7 @@ struct GenerateOptions : SamplingOptions {
 
 /// Continues each prompt by up to max_new_tokens tokens, and returns the new tokens, with the stop token (if any) last.
 /// Prompts may differ in length. Rows do not depend on each other: each draws from its own stream. The generator
-/// gives each stream a seed. In the mode BatchInvariant (fit/matmul/batch_invariant.hpp) texts are the
+/// gives each stream a seed. In the mode Reproducible (fit/matmul/reproducible.hpp) texts are the
 /// same for any number of prompts in a call, even where two tokens are almost equally likely; prompts of one length are
 /// then computed together. Throws Error for an empty prompt, and if a model has dropout and is in training. Unless
 /// past_context is slide, throws Error if the longest prompt plus max_new_tokens exceeds the context length; with an

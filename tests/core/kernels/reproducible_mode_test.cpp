@@ -1,11 +1,10 @@
-#include "fit/matmul/batch_invariant.hpp"
-
 #include <functional>
 #include <vector>
 
 #include "fit/attention/attention.hpp"
 #include "fit/graph/autocast.hpp"
 #include "fit/int8/int8.hpp"
+#include "fit/matmul/reproducible.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/ops/recurrent.hpp"
 #include "fit/threads/parallel.hpp"
@@ -13,8 +12,8 @@
 #include "support/tensors.hpp"
 #include "support/variants.hpp"
 
-// In the mode BatchInvariant a row has the same bits with any number of other rows, and at any place among them.
-namespace fit::test::batch_invariant_test {
+// In the mode Reproducible a row has the same bits with any number of other rows, and at any place among them.
+namespace fit::test::reproducible_mode_test {
 namespace {
 
 using Rows = std::function<Tensor(const Tensor&)>;
@@ -38,8 +37,8 @@ constexpr std::int64_t depths[] = {3, 129, 389, 1030};
 
 }  // namespace
 
-TEST_CASE("a row of a product does not depend on the other rows", "[batch_invariant]") {
-  const BatchInvariant mode;
+TEST_CASE("a row of a product does not depend on the other rows", "[reproducible]") {
+  const Reproducible mode;
   Generator g(1);
   each_bfloat16_isa([&] {
     for (const DType dtype : {float32, float64, bfloat16})
@@ -61,8 +60,8 @@ TEST_CASE("a row of a product does not depend on the other rows", "[batch_invari
   });
 }
 
-TEST_CASE("a row of a product with int8 weights does not depend on the other rows", "[batch_invariant]") {
-  const BatchInvariant mode;
+TEST_CASE("a row of a product with int8 weights does not depend on the other rows", "[reproducible]") {
+  const Reproducible mode;
   Generator g(2);
   each_bfloat16_isa([&] {
     for (const DType dtype : {float32, bfloat16})
@@ -76,9 +75,8 @@ TEST_CASE("a row of a product with int8 weights does not depend on the other row
   });
 }
 
-TEST_CASE("rows of norms, softmax, functions and recurrent layers do not depend on the other rows",
-          "[batch_invariant]") {
-  const BatchInvariant mode;
+TEST_CASE("rows of norms, softmax, functions and recurrent layers do not depend on the other rows", "[reproducible]") {
+  const Reproducible mode;
   Generator g(3);
   each_isa([&] {
     // The large one is written past the caches.
@@ -102,8 +100,8 @@ TEST_CASE("rows of norms, softmax, functions and recurrent layers do not depend 
   });
 }
 
-TEST_CASE("a query's context does not depend on the other queries and the padding behind", "[batch_invariant]") {
-  const BatchInvariant mode;
+TEST_CASE("a query's context does not depend on the other queries and the padding behind", "[reproducible]") {
+  const Reproducible mode;
   Generator g(4);
   each_bfloat16_isa([&] {
     for (const DType dtype : {float32, float64, bfloat16})
@@ -139,29 +137,29 @@ TEST_CASE("a query's context does not depend on the other queries and the paddin
   });
 }
 
-TEST_CASE("the mode is a state of the thread, which tasks copy", "[batch_invariant]") {
-  CHECK_FALSE(batch_invariant());
+TEST_CASE("the mode is a state of the thread, which tasks copy", "[reproducible]") {
+  CHECK_FALSE(reproducible());
   {
-    const BatchInvariant mode;
-    CHECK(batch_invariant());
+    const Reproducible mode;
+    CHECK(reproducible());
     set_num_threads(3);
     std::vector<char> on(64, 0);
     parallel_for(64, 1, [&](std::int64_t i, std::int64_t end) {
-      for (; i < end; ++i) on[static_cast<std::size_t>(i)] = batch_invariant();
+      for (; i < end; ++i) on[static_cast<std::size_t>(i)] = reproducible();
     });
     CHECK(on == std::vector<char>(64, 1));
     set_num_threads(1);
   }
-  CHECK_FALSE(batch_invariant());
+  CHECK_FALSE(reproducible());
 }
 
-TEST_CASE("without the mode few rows are added up in another order", "[batch_invariant]") {
+TEST_CASE("without the mode few rows are added up in another order", "[reproducible]") {
   Generator g(5);
   const Tensor x = randn({64, 300}, float32, g), w = randn({80, 300}, float32, g);
   const Tensor all = linear(x, w, {}), one = linear(slice(x, 0, 0, 1), w, {});
   CHECK_FALSE(same_bits(one, slice(all, 0, 0, 1)));
-  const BatchInvariant mode;
+  const Reproducible mode;
   CHECK(same_bits(linear(slice(x, 0, 0, 1), w, {}), slice(linear(x, w, {}), 0, 0, 1)));
 }
 
-}  // namespace fit::test::batch_invariant_test
+}  // namespace fit::test::reproducible_mode_test

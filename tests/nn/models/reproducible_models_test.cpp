@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "fit/graph/autocast.hpp"
-#include "fit/matmul/batch_invariant.hpp"
+#include "fit/matmul/reproducible.hpp"
 #include "fit/nn/layers/position.hpp"
 #include "fit/nn/layers/quantize.hpp"
 #include "fit/nn/layers/recurrent.hpp"
@@ -15,8 +15,8 @@
 #include "support/tensors.hpp"
 #include "support/variants.hpp"
 
-// In the mode BatchInvariant a sequence has the same bits alone and in company, padded or not, from a cache or whole.
-namespace fit::test::batch_invariant_models_test {
+// In the mode Reproducible a sequence has the same bits alone and in company, padded or not, from a cache or whole.
+namespace fit::test::reproducible_models_test {
 namespace {
 
 constexpr std::int64_t vocabulary = 50, context = 160;
@@ -44,7 +44,7 @@ void convert(nn::Layer& model, Weights weights) {
 // Calls body() for each way of storing weights and each instruction set, in the mode.
 template <class Body>
 void each_way(const Body& body) {
-  const BatchInvariant mode;
+  const Reproducible mode;
   const NoGrad no_grad;
   each_bfloat16_isa([&] {
     for (const Weights weights : all_weights) {
@@ -88,7 +88,7 @@ void check_gpt(const nn::GPTOptions& options, Weights weights) {
 
 }  // namespace
 
-TEST_CASE("a GPT gives a sequence the same logits in any company", "[batch_invariant]") {
+TEST_CASE("a GPT gives a sequence the same logits in any company", "[reproducible]") {
   each_way([](Weights weights) {
     // How weights are stored concerns products, where positions and heads do not matter.
     if (weights == Weights::float32) {
@@ -113,7 +113,7 @@ TEST_CASE("a GPT gives a sequence the same logits in any company", "[batch_invar
   });
 }
 
-TEST_CASE("an encoder gives a sequence the same features with any padding", "[batch_invariant]") {
+TEST_CASE("an encoder gives a sequence the same features with any padding", "[reproducible]") {
   const auto options =
       nn::TransformerLayerOptions().d_model(48).num_heads(4).activation(nn::Activation::gelu).norm_first(true);
   each_way([&](Weights weights) {
@@ -136,7 +136,7 @@ TEST_CASE("an encoder gives a sequence the same features with any padding", "[ba
   });
 }
 
-TEST_CASE("an encoder-decoder gives a pair the same logits in any company, and from a cache", "[batch_invariant]") {
+TEST_CASE("an encoder-decoder gives a pair the same logits in any company, and from a cache", "[reproducible]") {
   auto options = nn::TransformerOptions().source_vocab(20).target_vocab(20).max_length(80).d_model(48).num_heads(4);
   options.num_encoder_layers(1).num_decoder_layers(2);
   each_way([&](Weights weights) {
@@ -162,8 +162,8 @@ TEST_CASE("an encoder-decoder gives a pair the same logits in any company, and f
   });
 }
 
-TEST_CASE("recurrent layers give a sequence the same outputs in any company", "[batch_invariant]") {
-  const BatchInvariant mode;
+TEST_CASE("recurrent layers give a sequence the same outputs in any company", "[reproducible]") {
+  const Reproducible mode;
   Generator g(6);
   const Tensor single = randn({9, 12, 30}, float32, g);
   each_bfloat16_isa([&] {
@@ -185,7 +185,7 @@ TEST_CASE("recurrent layers give a sequence the same outputs in any company", "[
   });
 }
 
-TEST_CASE("greedy and sampled text do not depend on the batch", "[batch_invariant]") {
+TEST_CASE("greedy and sampled text do not depend on the batch", "[reproducible]") {
   const std::vector<nn::Tokens> prompts = {{1, 2, 3}, {7}, {4, 4}, {9, 8, 7, 6, 5, 4, 3, 2}, {20, 30, 40}, {5}};
   each_way([&](Weights weights) {
     manual_seed(4);
@@ -216,7 +216,7 @@ TEST_CASE("greedy and sampled text do not depend on the batch", "[batch_invarian
   });
 }
 
-TEST_CASE("the loss of an evaluation does not depend on the batch", "[batch_invariant]") {
+TEST_CASE("the loss of an evaluation does not depend on the batch", "[reproducible]") {
   each_way([](Weights weights) {
     manual_seed(5);
     nn::GPT gpt(small());
@@ -237,7 +237,7 @@ TEST_CASE("the loss of an evaluation does not depend on the batch", "[batch_inva
   });
 }
 
-TEST_CASE("errors of assistants", "[batch_invariant]") {
+TEST_CASE("errors of assistants", "[reproducible]") {
   const nn::GPT gpt(small()), other(nn::GPTOptions(small()).vocab_size(9)),
       brief(nn::GPTOptions(small()).context_length(8));
   const auto run = [&](const nn::GPT& by, std::int64_t tokens) {
@@ -254,4 +254,4 @@ TEST_CASE("errors of assistants", "[batch_invariant]") {
                     "[generate] the assistant_model has dropout and is in training: call its eval() first");
 }
 
-}  // namespace fit::test::batch_invariant_models_test
+}  // namespace fit::test::reproducible_models_test
