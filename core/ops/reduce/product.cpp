@@ -274,9 +274,9 @@ Tensor prod(const Tensor& x, const Axes& axes, KeepDims keep) {
         fold_plain<std::int64_t>(r, x.data<T>().data(), std::int64_t{1}, times, times,
                                  [out](std::int64_t i, std::int64_t p) { out[i] = p; });
     });
-    return record({"prod", {{"axes", r.axes()}, {"keepdims", keep == KeepDims::yes}}}, {x}, std::move(y), keep::inputs, [kept = r.shape(keepdims)](Backward& b) {
-      b.give(0, product_gradient(b.x(0), b.dy(), kept, b.recording()));
-    });
+    return record(
+        {"prod", {{"axes", r.axes()}, {"keepdims", keep == KeepDims::yes}}}, {x}, std::move(y), keep::inputs,
+        [kept = r.shape(keepdims)](Backward& b) { b.give(0, product_gradient(b.x(0), b.dy(), kept, b.recording())); });
   });
 }
 

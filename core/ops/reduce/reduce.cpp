@@ -321,30 +321,32 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, KeepDims keep) {
         y = reshape(y, r.shape(keep));
       }
     }
-    return record({"norm", {{"axes", r.axes()}, {"keepdims", keep == KeepDims::yes}, {"p", p}}}, {x}, std::move(y), keep::inputs | keep::output, [p, kept = r.shape(keepdims)](Backward& b) {
-      // dx = dy sign(x) (|x| / y)^(p-1). For p = +-infinity, the elements equal to the max or min share dy sign(x). dx
-      // is 0 where x or y is 0, for p = 0, and for p = +-infinity where y is NaN (no element equals it). A factor of x
-      // changes nothing.
-      if (p == 0) return b.give(0, zeros(b.shape(0), b.dtype(0)));
-      Tensor x = b.x(0), y = reshape(b.y(), kept);
-      const Tensor dy = reshape(b.dy(), kept);
-      if (const Tensor s = slice_scale(x, kept, y); s.defined()) {
-        x = x * s;
-        y = norm(x, p, reduced_axes(kept), keepdims);
-      }
-      if (p == 1) return b.give(0, times_sign(expand_grad(dy, kept, x.shape()), x));
-      if (p == 2) return b.give(0, times_quotient(x, dy, y));
-      const Tensor size = abs(x);
-      if (std::isinf(p)) {
-        const Tensor extreme = eq(size, y).to(x.dtype());
-        return b.give(0, times_sign(extreme * quotient_or_zero(dy, sum_to(extreme, kept)), x));
-      }
-      // Where x is 0, sign(x) is 0, and 1 replaces the ratio to keep its power finite. For p < 0 the ratio is inverted,
-      // because y may be 0 where x is not.
-      const Tensor ratio = masked_fill(p > 0 ? quotient_or_zero(size, y) : quotient_or_zero(y, size), eq(x, 0), 1);
-      const Tensor dx = times_sign(pow(ratio, p > 0 ? p - 1 : 1 - p) * dy, x);
-      b.give(0, where(isnan(y), y, dx));  // sign() would hide a NaN of y
-    });
+    return record({"norm", {{"axes", r.axes()}, {"keepdims", keep == KeepDims::yes}, {"p", p}}}, {x}, std::move(y),
+                  keep::inputs | keep::output, [p, kept = r.shape(keepdims)](Backward& b) {
+                    // dx = dy sign(x) (|x| / y)^(p-1). For p = +-infinity, the elements equal to the max or min share
+                    // dy sign(x). dx is 0 where x or y is 0, for p = 0, and for p = +-infinity where y is NaN (no
+                    // element equals it). A factor of x changes nothing.
+                    if (p == 0) return b.give(0, zeros(b.shape(0), b.dtype(0)));
+                    Tensor x = b.x(0), y = reshape(b.y(), kept);
+                    const Tensor dy = reshape(b.dy(), kept);
+                    if (const Tensor s = slice_scale(x, kept, y); s.defined()) {
+                      x = x * s;
+                      y = norm(x, p, reduced_axes(kept), keepdims);
+                    }
+                    if (p == 1) return b.give(0, times_sign(expand_grad(dy, kept, x.shape()), x));
+                    if (p == 2) return b.give(0, times_quotient(x, dy, y));
+                    const Tensor size = abs(x);
+                    if (std::isinf(p)) {
+                      const Tensor extreme = eq(size, y).to(x.dtype());
+                      return b.give(0, times_sign(extreme * quotient_or_zero(dy, sum_to(extreme, kept)), x));
+                    }
+                    // Where x is 0, sign(x) is 0, and 1 replaces the ratio to keep its power finite. For p < 0 the
+                    // ratio is inverted, because y may be 0 where x is not.
+                    const Tensor ratio =
+                        masked_fill(p > 0 ? quotient_or_zero(size, y) : quotient_or_zero(y, size), eq(x, 0), 1);
+                    const Tensor dx = times_sign(pow(ratio, p > 0 ? p - 1 : 1 - p) * dy, x);
+                    b.give(0, where(isnan(y), y, dx));  // sign() would hide a NaN of y
+                  });
   });
 }
 

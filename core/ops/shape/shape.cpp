@@ -181,7 +181,8 @@ Tensor flipped(const Tensor& x, unsigned axes) {
   Shape named;
   for (int a = 0; a < x.rank(); ++a)
     if (axes >> a & 1) named = named.inserted(named.rank(), a);
-  return record({"flip", {{"axes", named}}}, {x}, std::move(y), keep::nothing, [axes](Backward& b) { b.give(0, flipped(b.dy(), axes)); });
+  return record({"flip", {{"axes", named}}}, {x}, std::move(y), keep::nothing,
+                [axes](Backward& b) { b.give(0, flipped(b.dy(), axes)); });
 }
 
 }  // namespace

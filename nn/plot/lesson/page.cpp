@@ -226,7 +226,8 @@ std::string text_html(const std::vector<std::string>& tokens, const std::vector<
   }
   std::string words;
   for (const std::string& token : tokens) words += "<span class=\"token\">" + escape_xml(printable(token)) + "</span>";
-  return "<div class=\"text-view\" tabindex=\"0\" role=\"application\" aria-label=\"A text with arcs of attention. Arrow "
+  return "<div class=\"text-view\" tabindex=\"0\" role=\"application\" aria-label=\"A text with arcs of attention. "
+         "Arrow "
          "keys go from token to token.\"><div class=\"stage\"><svg aria-hidden=\"true\"></svg><div class=\"tokens\">" +
          words + "</div></div><div class=\"told\" role=\"status\"></div><script type=\"application/json\">" +
          page::script_json(all) + "</script></div>\n";
