@@ -390,7 +390,7 @@ TEST_CASE("a question has one right answer, and a text a row for each token") {
   lesson.text({"<a>", "b"}, {TextHead().name("A").weights(eye(2))});
   lesson.write();
   place(test::get(folder.file("page.html")), "<span class=\"token\">&lt;a&gt;</span>");
-  place(test::get(folder.file("page.html")), R"([{"fromKey":false,"name":"A","weights":[[1.0,0.0],[0.0,1.0]]}])");
+  place(test::get(folder.file("page.html")), R"([{"name":"A","weights":[[1.0,0.0],[0.0,1.0]],"fromKey":false}])");
   CHECK_THROWS_WITH(lesson.text({"a"}, {}), Contains("1 tokens and 0 heads"));
   CHECK_THROWS_WITH(lesson.text({"a"}, {TextHead().weights(eye(2))}), Contains("weights is [2, 2]: it must be [1, 1]"));
 }
