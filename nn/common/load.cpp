@@ -7,10 +7,10 @@
 
 #include "base/joined.hpp"
 #include "common/lent.hpp"
+#include "common/retype.hpp"
 #include "fit/base/memory.hpp"
 #include "fit/graph/graph.hpp"
 #include "fit/tensor/lookup.hpp"
-#include "layer/list.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {

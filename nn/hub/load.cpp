@@ -1,5 +1,6 @@
 #include <filesystem>
 
+#include "common/retype.hpp"
 #include "fit/nn/hub/hub.hpp"
 #include "fit/nn/layer/init.hpp"
 #include "hub/family.hpp"

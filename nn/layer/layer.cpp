@@ -8,19 +8,12 @@
 
 #include "common/class_name.hpp"
 #include "common/load.hpp"
+#include "common/retype.hpp"
 #include "fit/base/memory.hpp"
 #include "layer/list.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
-
-void retype(Tensor& t, const Tensor& other) {
-  const bool trained = t.requires_grad();
-  if (trained) t.requires_grad_(false);
-  std::swap(t.impl()->storage, other.impl()->storage);
-  std::swap(t.impl()->dtype, other.impl()->dtype);
-  if (trained) t.requires_grad_();
-}
 
 // ---- parameters ---------------------------------------------------------------------------------------------------
 

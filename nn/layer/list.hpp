@@ -40,9 +40,6 @@ class ListOf {
   static std::string neighbours(const Fields& f, const char* at);
 };
 
-/// Moves the type and the elements of `other` into `t`. Tensors that share `t` see the change.
-void retype(Tensor& t, const Tensor& other);
-
 /// Calls f(dotted name, field) for every defined parameter and buffer of this layer and its sublayers.
 template <class F>
 void each_value(const Layer& layer, const F& f, const std::string& prefix = {}) {
