@@ -321,7 +321,8 @@ TEST_CASE("models for transformers", "[.transformers]") {
     if (name == "gpt2") opened.tokenizer = text::Tokenizer::load(FIT_GOLDEN_DIR "/tokenizers/gpt2.json");
     const std::string to = std::string(out) + '/' + name;
     nn::save_pretrained(to, opened);
-    const Tensor ids = at(load_safetensors(folder(name) + "/expected.safetensors").tensors, "ids");
+    // The row without padding: RoBERTa's positions count no padding.
+    const Tensor ids = slice(at(load_safetensors(folder(name) + "/expected.safetensors").tensors, "ids"), 0, 0, 1);
     auto* const bert = dynamic_cast<nn::BERT*>(opened.model.get());
     StateDict expected = {{"ids", ids}, {"y", (bert ? (*bert)(ids) : opened.gpt()(ids)).detach()}};
     if (opened.tokenizer) expected.emplace_back("text_ids", opened.tokenizer->encode("Don't go, 12 caf\xC3\xA9s!"));
