@@ -237,13 +237,16 @@ void copy(const Comparison& c) {
   const NoGrad no_grad;
   // A large tensor that was converted on the way leaves memory that only a larger one would use again.
   constexpr std::int64_t much = 16 << 20;
-  for (const auto& [to, from] : c.copies) {
-    Tensor place = to.detach();
-    if (from->read_into && is_floating(to.dtype()))
-      from->read_into(place);
+  std::vector<Tensor> places;  // all of them before the first is written: what follows need not allocate
+  places.reserve(c.copies.size());
+  for (const auto& [to, from] : c.copies) places.push_back(to.detach());
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const io::Stored& from = *c.copies[i].second;
+    if (from.read_into && is_floating(places[i].dtype()))
+      from.read_into(places[i]);
     else
-      place.copy_(from->read());
-    if (to.numel() * size_of(to.dtype()) >= much) empty_cache();
+      places[i].copy_(from.read());
+    if (places[i].numel() * size_of(places[i].dtype()) >= much) empty_cache();
   }
 }
 
