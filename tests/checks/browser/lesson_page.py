@@ -405,6 +405,7 @@ def looks(page, dark, what):
         [name, overflowX === 'auto' && backgroundImage.split('radial-gradient').length === 3])""")
     check(f"{what}: what goes on can be scrolled, and has a shadow on both sides", all(shadow for _, shadow in wide), [name for name, shadow in wide if not shadow])
     scrolled.update(name for name, _ in wide)
+    page.wait(f"document.documentElement.dataset.theme === '{'dark' if dark else 'light'}'")  # the page hears of it
     check(f"{what}: dark or light", page.js("document.documentElement.dataset.theme") == ("dark" if dark else "light"))
     check(f"{what}: words stand out from the ground", page.js("""(() => {
       const light = (color) => color.match(/\\d+/g).slice(0, 3).reduce((sum, v) => sum + Number(v), 0) / 3;
