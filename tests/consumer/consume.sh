@@ -144,7 +144,8 @@ case $way in
     "$CXX" -std=c++17 ${CXXFLAGS:-} "$here/main.cpp" "${flags[@]}" -o "$stage/consumer"
     "$stage/consumer" >"$stage/said"
     if grep -q 'libfit_mpi' "$2/build.ninja"; then  # this machine has MPI
-      ninja -C "$2" -t commands fit | grep -q 'libfit_mpi' || { echo "--target fit leaves out fit_mpi, which is installed"; exit 1; }
+      ninja -C "$2" -t commands fit >"$stage/commands"  # a pipe would end ninja at the first line that grep finds
+      grep -q 'libfit_mpi' "$stage/commands" || { echo "--target fit leaves out fit_mpi, which is installed"; exit 1; }
       printf '#include <fit/mpi.hpp>\nint main() { const fit::dist::Mpi mpi; return fit::dist::world().size() - 1; }\n' >"$stage/ranks.cpp"
       read -ra flags < <(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --cflags --libs fit_mpi)
       "$CXX" -std=c++17 ${CXXFLAGS:-} "$stage/ranks.cpp" "${flags[@]}" -o "$stage/ranks"
