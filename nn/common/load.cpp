@@ -250,10 +250,6 @@ void copy(const Comparison& c) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 Comparison fitting(const char* op, const std::string& owner, const StateDict& mine,
                    const std::vector<io::Stored>& given) {
   check_own(op, mine);
