@@ -1,6 +1,7 @@
 // The checks of attention's arguments: shapes, caches, masks, biases and numbers.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "attention/attend.hpp"
 #include "fit/matmul/reproducible.hpp"
@@ -213,8 +214,9 @@ void check_terms(AttentionCall& call, DType dtype) {
   call.sink = by_head("sink", o.sink());
 }
 
-// The operands as Autocast has them. Parts of one tensor stay parts of one.
-std::array<Heads, 3> autocast(std::array<Heads, 3> operands) {
+// Converts the operands as Autocast says. Parts of one tensor stay parts of one.
+void autocast(std::array<Heads, 3>& operands) {
+  if (autocast_dtype() == float32) return;
   const std::array<Heads, 3> given = operands;
   for (std::size_t i = 0; i < 3; ++i) {
     const std::size_t input = input_of(given, i);
@@ -224,7 +226,6 @@ std::array<Heads, 3> autocast(std::array<Heads, 3> operands) {
     else if (x.defined() && x.dtype() == float32)
       x = x.to(autocast_dtype());
   }
-  return operands;
 }
 
 }  // namespace
@@ -237,8 +238,9 @@ void check_numbers(const char* op, const AttentionOptions& o) {
   if (o.window() < 0) check::fail(op, "window is ", o.window(), ": it must not be negative");
 }
 
-AttentionCall check_call(const char* op, const std::array<Heads, 3>& given, const AttentionOptions& o) {
-  AttentionCall call{op, o, autocast(given)};
+AttentionCall check_call(const char* op, std::array<Heads, 3> operands, const AttentionOptions& o) {
+  AttentionCall call{op, o, std::move(operands)};
+  autocast(call.operands);
   check_operands(call);
   if (thread_state.observed)
     for (const auto& [name, i] : {std::pair("q", 0), std::pair("k", 1), std::pair("v", 2)})

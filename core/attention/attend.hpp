@@ -60,7 +60,7 @@ AttentionResult attend(const char* op, const Heads& q, const Heads& k, const Hea
 
 /// A call with everything checked but the mask, which plan_tiles() checks. Nothing is drawn or written. The options
 /// must outlive the call.
-AttentionCall check_call(const char* op, const std::array<Heads, 3>& operands, const AttentionOptions& options);
+AttentionCall check_call(const char* op, std::array<Heads, 3> operands, const AttentionOptions& options);
 
 /// With dropout, draws the key of a call from the generator.
 void draw_key(AttentionCall& call);

@@ -26,6 +26,12 @@ void fail_int8(const char* op, const char* name, const Tensor& x) {
        ", which holds weights and is not computed with: convert it with .to(float32), or dequantize() it");
 }
 
+void fail_axis(const char* op, const Shape& shape, int axis) {
+  const int rank = shape.rank();
+  if (rank == 0) fail(op, "axis ", axis, " is out of range for shape []: a scalar has no axes");
+  fail(op, "axis ", axis, " is out of range for shape ", shape, ": it must be in ", -rank, " … ", rank - 1);
+}
+
 Shape broadcast_unequal(const char* op, const Shape& a, const Shape& b) {
   const int rank = std::max(a.rank(), b.rank());
   std::int64_t sizes[Shape::max_rank];

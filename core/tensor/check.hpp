@@ -16,14 +16,14 @@ template <class... Parts>
 
 /// stored(op, "x", x): x must be defined.
 [[noreturn, gnu::cold]] void fail_undefined(const char* op, const char* name);
-inline void stored(const char* op, const char* name, const Tensor& x) {
+[[gnu::always_inline]] inline void stored(const char* op, const char* name, const Tensor& x) {
   if (!x.defined()) fail_undefined(op, name);
 }
 
 /// defined(op, "a", a, "b", b): no argument may be undefined or int8. The checks below include this one.
 [[noreturn, gnu::cold]] void fail_int8(const char* op, const char* name, const Tensor& x);
 template <class... Others>
-void defined(const char* op, const char* name, const Tensor& x, const Others&... others) {
+[[gnu::always_inline]] inline void defined(const char* op, const char* name, const Tensor& x, const Others&... others) {
   stored(op, name, x);
   if (x.dtype() == int8) fail_int8(op, name, x);
   if constexpr (sizeof...(others) > 0) defined(op, others...);
@@ -37,11 +37,10 @@ inline void each_defined(const char* op, const char* name, const std::vector<Ten
 }
 
 /// Checks the axis; returns it as a number >= 0.
+[[noreturn, gnu::cold]] void fail_axis(const char* op, const Shape& shape, int axis);
 inline int axis(const char* op, const Shape& shape, int axis) {
   const int rank = shape.rank();
-  if (rank == 0) fail(op, "axis ", axis, " is out of range for shape []: a scalar has no axes");
-  if (axis < -rank || axis >= rank)
-    fail(op, "axis ", axis, " is out of range for shape ", shape, ": it must be in ", -rank, " … ", rank - 1);
+  if (axis < -rank || axis >= rank) fail_axis(op, shape, axis);
   return axis < 0 ? axis + rank : axis;
 }
 inline int axis(const char* op, const Tensor& x, int axis) {

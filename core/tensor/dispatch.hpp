@@ -6,36 +6,24 @@ namespace fit {
 /// The checks of arguments, or the conversions of the caller, have missed t.
 [[noreturn, gnu::cold]] void fail_dispatch(DType t);
 
-/// Calls f with a zero of the C++ type of t, which is one of T: dispatch(x.dtype(), [&](auto zero) { using T =
-/// decltype(zero); ... }).
-template <class... T, class F>
-void dispatch_among(DType t, const F& f) {
-  if (!((t == dtype_of<T>() && (f(T{}), true)) || ...)) fail_dispatch(t);
-}
+/// dispatch(x.dtype(), [&](auto zero) { using T = decltype(zero); ... }) calls f with a zero of the C++ type of t,
+/// which is one of T. It is inlined: each small operation passes here.
+template <class... T>
+struct DispatchAmong {
+  template <class F>
+  [[gnu::always_inline]] void operator()(DType t, const F& f) const {
+    if (!((t == dtype_of<T>() && (f(T{}), true)) || ...)) fail_dispatch(t);
+  }
+};
 
 /// All types but int8.
-template <class F>
-void dispatch(DType t, const F& f) {
-  dispatch_among<bool, std::int64_t, BFloat16, float, double>(t, f);
-}
+inline constexpr DispatchAmong<bool, std::int64_t, BFloat16, float, double> dispatch;
 /// All types.
-template <class F>
-void dispatch_stored(DType t, const F& f) {
-  dispatch_among<bool, std::int8_t, std::int64_t, BFloat16, float, double>(t, f);
-}
+inline constexpr DispatchAmong<bool, std::int8_t, std::int64_t, BFloat16, float, double> dispatch_stored;
 /// The floating types.
-template <class F>
-void dispatch_floating(DType t, const F& f) {
-  dispatch_among<BFloat16, float, double>(t, f);
-}
+inline constexpr DispatchAmong<float, BFloat16, double> dispatch_floating;
 /// The types of kernels, or their floating types: a narrow type was converted before.
-template <class F>
-void dispatch_compute(DType t, const F& f) {
-  dispatch_among<bool, std::int64_t, float, double>(t, f);
-}
-template <class F>
-void dispatch_compute_floating(DType t, const F& f) {
-  dispatch_among<float, double>(t, f);
-}
+inline constexpr DispatchAmong<bool, std::int64_t, float, double> dispatch_compute;
+inline constexpr DispatchAmong<float, double> dispatch_compute_floating;
 
 }  // namespace fit

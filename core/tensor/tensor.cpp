@@ -89,9 +89,9 @@ Tensor Tensor::alias(const Shape& shape) const {
   return Tensor::adopt(detail::new_impl(impl_->storage, shape, impl_->dtype));
 }
 
-std::int64_t Tensor::size(int axis) const {
+void Tensor::fail_size(int axis) const {
   check::stored("size", "x", *this);
-  return shape()[check::axis("size", shape(), axis)];
+  check::fail_axis("size", shape(), axis);
 }
 
 Tensor Tensor::detach() const {

@@ -21,7 +21,7 @@ Tensor forward(const Tensor& a, const Tensor& b) {
   const DType t = working_type<Op>(promote(a.dtype(), b.dtype()));
   const auto read = [t](const Tensor& x) { return readable_as(t, x.dtype()) ? x : to_dtype_no_grad(x, t); };
   if (!readable_as(t, a.dtype()) || !readable_as(t, b.dtype())) return forward<Op>(read(a), read(b));
-  Tensor z = Tensor::empty(check::broadcast(Op::name, a.shape(), b.shape()), t);
+  Tensor z = empty_broadcast(Op::name, a, b, t);
   compute<Op>(z, a, b);
   return z;
 }

@@ -23,7 +23,7 @@ Tensor compare(const char* op, const Tensor& a, const Tensor& b, const Kernel& k
   check::defined(op, "a", a, "b", b);
   const DType t = promote(a.dtype(), b.dtype());
   const Tensor x = to_dtype_no_grad(a, t), y = to_dtype_no_grad(b, t);
-  Tensor z = Tensor::empty(check::broadcast(op, a.shape(), b.shape()), boolean);
+  Tensor z = empty_broadcast(op, a, b, boolean);
   dispatch(t, [&](auto zero) {
     using T = decltype(zero);
     run_binary<bool, T, T>(z, x, y, comparing<T>(kernel, f));
@@ -48,7 +48,7 @@ template <class F>
 Tensor combine(const char* op, const Tensor& a, const Tensor& b, const F& f) {
   check::defined(op, "a", a, "b", b);
   const Tensor x = to_dtype_no_grad(a, boolean), y = to_dtype_no_grad(b, boolean);
-  Tensor z = Tensor::empty(check::broadcast(op, a.shape(), b.shape()), boolean);
+  Tensor z = empty_broadcast(op, a, b, boolean);
   run_binary<bool, bool, bool>(z, x, y, each_pair<bool, bool, bool>(f));
   return z;
 }
@@ -151,7 +151,7 @@ bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol) {
 
 Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol) {
   check::defined("isclose", "a", a, "b", b);
-  Tensor z = Tensor::empty(check::broadcast("isclose", a.shape(), b.shape()), boolean);
+  Tensor z = empty_broadcast("isclose", a, b, boolean);
   with_closeness(a, b, rtol, atol, [&](const Tensor& p, const Tensor& q, const auto& close, auto zero) {
     using T = decltype(zero);
     run_binary<bool, T, T>(z, p, q, each_pair<bool, T, T>(close));

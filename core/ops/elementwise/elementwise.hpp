@@ -43,6 +43,12 @@ T number_as(const char* op, Scalar s) {
   }
 }
 
+/// A tensor of the shape to which a and b broadcast, without values. The shape is copied once if both have it.
+inline Tensor empty_broadcast(const char* op, const Tensor& a, const Tensor& b, DType t) {
+  if (a.shape() == b.shape()) return Tensor::empty(a.shape(), t);
+  return Tensor::empty(check::broadcast_unequal(op, a.shape(), b.shape()), t);
+}
+
 /// The number as a tensor of type t. Throws Error in the name of `op` if t can't hold it.
 inline Tensor number_of(const char* op, Scalar s, DType t) {
   if (!is_floating(t)) s.to_integer(op);

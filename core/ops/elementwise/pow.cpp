@@ -112,7 +112,7 @@ Tensor pow(const Tensor& x, const Tensor& e) {
   return with_precision(Precision::float32, {x, e}, [&](const Tensor& x, const Tensor& e) {
     const DType t = number_type(promote(x.dtype(), e.dtype()));
     const Tensor base = to_dtype_no_grad(x, t), exponent = to_dtype_no_grad(e, t);
-    Tensor y = Tensor::empty(check::broadcast("pow", x.shape(), e.shape()), t);
+    Tensor y = empty_broadcast("pow", x, e, t);
     dispatch_number(t, [&](auto zero) {
       using T = decltype(zero);
       run_binary<T, T, T>(y, base, exponent, power_runs<T>(), pow_grain<T>);

@@ -65,7 +65,7 @@ template <class F>
 Tensor of_quotient(const Tensor& a, const Tensor& b) {
   const DType common = promote(a.dtype(), b.dtype()), t = common == boolean ? int64 : common;
   const Tensor x = to_dtype_no_grad(a, t), y = to_dtype_no_grad(b, t);
-  Tensor z = Tensor::empty(check::broadcast(F::op, a.shape(), b.shape()), t);
+  Tensor z = empty_broadcast(F::op, a, b, t);
   dispatch_compute(t, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (!std::is_same_v<T, bool>)
@@ -135,7 +135,7 @@ Tensor copysign(const Tensor& a, const Tensor& b) {
   return with_precision(Precision::rounded, {a, b}, [&](const Tensor& a, const Tensor& b) {
     const DType common = promote(a.dtype(), b.dtype()), t = is_floating(common) ? common : float32;
     const Tensor x = to_dtype_no_grad(a, t), y = to_dtype_no_grad(b, t);
-    Tensor z = Tensor::empty(check::broadcast("copysign", a.shape(), b.shape()), t);
+    Tensor z = empty_broadcast("copysign", a, b, t);
     dispatch_compute_floating(t, [&](auto zero) {
       using T = decltype(zero);
       run_binary<T, T, T>(z, x, y, each_pair<T, T, T>([](T v, T w) { return std::copysign(v, w); }));
@@ -152,7 +152,7 @@ Tensor atan2(const Tensor& y, const Tensor& x) {
   return with_precision(Precision::rounded, {y, x}, [&](const Tensor& y, const Tensor& x) {
     const DType common = promote(y.dtype(), x.dtype()), t = is_floating(common) ? common : float32;
     const Tensor up = to_dtype_no_grad(y, t), right = to_dtype_no_grad(x, t);
-    Tensor z = Tensor::empty(check::broadcast("atan2", y.shape(), x.shape()), t);
+    Tensor z = empty_broadcast("atan2", y, x, t);
     dispatch_compute_floating(t, [&](auto zero) {
       using T = decltype(zero);
       run_binary<T, T, T>(z, up, right, each_pair<T, T, T>([](T v, T w) { return angle_of(v, w); }), remainder_grain);

@@ -45,7 +45,7 @@ Tensor extremum(const char* op, const Tensor& a, const Tensor& b, const Kernel& 
   check::defined(op, "a", a, "b", b);
   const DType t = promote(a.dtype(), b.dtype());
   const Tensor x = to_dtype_no_grad(a, t), y = to_dtype_no_grad(b, t);
-  Tensor z = Tensor::empty(check::broadcast(op, a.shape(), b.shape()), t);
+  Tensor z = empty_broadcast(op, a, b, t);
   dispatch(t, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (is_floating_element<T>)

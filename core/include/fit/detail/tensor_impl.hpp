@@ -44,13 +44,13 @@ struct TensorImpl {
   DType dtype;
   // The tensor for which a leaf node (or retain_grad()'s) was created: only this tensor can read the gradient.
   bool owns_grad = false;
-  std::uint16_t output = 0;      // index of the output of the node
-  Storage* storage;              // its first element is the tensor's
-  Node* node = nullptr;          // null: requires no gradient
-  const char* cut_at = nullptr;  // the first operation after the cut, "" before there is one; null: not cut
-  Shape shape;
-  Cut cut = Cut::no_grad;           // valid if cut_at is not null
+  std::uint16_t output = 0;         // index of the output of the node
+  Storage* storage;                 // its first element is the tensor's
+  Node* node = nullptr;             // null: requires no gradient
+  const char* cut_at = nullptr;     // the first operation after the cut, "" before there is one; null: not cut
   LossTerms* loss_terms = nullptr;  // what a loss is a mean of (tensor/loss_terms.hpp); null for all other tensors
+  Shape shape;
+  Cut cut = Cut::no_grad;  // valid if cut_at is not null
 };
 
 /// True if the caller held the last reference. A count of one needs no locked instruction: no other thread raises it.

@@ -196,6 +196,14 @@ class Inputs {
   int size_;
 };
 
+/// Whether an input requires a gradient, was cut from one that does, or says something about a loss. A result of others
+/// says nothing either.
+inline bool any_connected(const Inputs& in) {
+  for (int i = 0; i < in.size(); ++i)
+    if (const TensorImpl* const t = in[i].impl(); t && (t->node || t->cut_at || t->loss_terms)) return true;
+  return false;
+}
+
 inline bool wants_record(const Inputs& in) {
   if (!thread_state.recording) return false;
   for (int i = 0; i < in.size(); ++i)
@@ -244,11 +252,13 @@ void attach(const char* op, const Inputs& in, Tensor* outputs, int count, const 
 template <class F>
 Tensor record(const detail::OpName& op, const detail::Inputs& inputs, Tensor y, const Keep& keep, const F& adjoint) {
   if (!is_floating(y.dtype())) return y;
-  if (detail::wants_record(inputs))
-    detail::attach(op.name, inputs, &y, 1, keep, adjoint);
-  else
-    detail::note_cut(op.name, inputs, y);
-  detail::note_loss_terms(inputs, y);
+  if (detail::any_connected(inputs)) {
+    if (detail::wants_record(inputs))
+      detail::attach(op.name, inputs, &y, 1, keep, adjoint);
+    else
+      detail::note_cut(op.name, inputs, y);
+    detail::note_loss_terms(inputs, y);
+  }
   if (detail::thread_state.observed) detail::notify_op(op, inputs, &y, 1);
   return y;
 }

@@ -130,7 +130,10 @@ class Tensor {
   /// The type of the elements.
   DType dtype() const { return get().dtype; }
   /// Size of one axis; a negative axis counts from the end. Throws Error if there is no such axis.
-  std::int64_t size(int axis) const;
+  std::int64_t size(int axis) const {
+    if (!impl_ || axis >= rank() || axis < -rank()) fail_size(axis);
+    return impl_->shape[axis];
+  }
 
   // ---- elements
   /// Read access to the elements. T must be the C++ type of dtype(). The span is valid as long as this tensor's buffer:
@@ -447,6 +450,7 @@ class Tensor {
     if (get().dtype != t) throw_dtype(t);
   }
   [[noreturn]] static void throw_undefined();
+  [[noreturn]] void fail_size(int axis) const;
   [[noreturn]] void throw_dtype(DType asked) const;
   double item_double() const;
   std::int64_t item_int(std::int64_t low, std::int64_t high) const;
