@@ -68,7 +68,11 @@ std::uint8_t next_depth(std::uint8_t outer) {
 class Run {
  public:
   Run(bool retain, Captures* captures)
-      : retain_(retain), captures_(captures), outer_(current), depth_(outer_ ? next_depth(outer_->depth_) : 1) {
+      : retain_(retain),
+        captures_(captures),
+        outer_(current),
+        depth_(outer_ ? next_depth(outer_->depth_) : 1),
+        leaves_(outer_ ? &outer_->leaves_ : nullptr) {
     heap_.swap(spare);
     current = this;
   }
@@ -105,15 +109,17 @@ class Run {
 
   // Whether n gets a gradient.
   bool wants(const Node& n) const { return captures_ ? captures_->wants(n) : n.needed && !n.detached; }
-  // The gradient so far of an output of a node that gets one.
-  Tensor& sum(Node& n, std::uint32_t output) {
-    return n.leaf() && captures_ ? *captures_->sum_of(n) : n.outputs[output].grad;
+  // The gradient so far of an output of a node that gets one, to add to.
+  Tensor& begun_sum(Node& n, std::uint32_t output) {
+    if (n.leaf() && !captures_) leaves_.begin_sum(n);
+    Tensor& sum = n.leaf() && captures_ ? *captures_->sum_of(n) : n.outputs[output].grad;
+    leaves_.widen(n, sum);
+    return sum;
   }
 
   // Adds g to it.
   void add(Node& n, std::uint32_t output, Tensor&& g) {
-    Tensor& total = sum(n, output);
-    leaves_.widen(n, total);
+    Tensor& total = begun_sum(n, output);
     accumulate(n, total, std::move(g));
     leaves_.gave(n);
   }
@@ -202,6 +208,7 @@ void Run::one(Node& n) {
     n.released = true;
     forget_kept(n);
     forget_edges(n);
+    leaves_.end_sums();
     n.emptied = true;
     if (ObserverList* const all = n.hooks ? n.hooks->on_gradient.list() : nullptr)
       all->clear();  // no further gradient can come here
@@ -510,9 +517,8 @@ Backward::Target Backward::target(int i) {
   note_given(i);
   detail::Node* to = node_.edges[i].node;
   const detail::Output& o = to->outputs[node_.edges[i].output];
-  Tensor& sum = detail::Run::current->sum(*to, node_.edges[i].output);
+  Tensor& sum = detail::Run::current->begun_sum(*to, node_.edges[i].output);
   const bool add = sum.defined();
-  detail::Run::current->leaves().widen(*to, sum);
   if (!to->leaf()) detail::Run::current->push(to);
   if (!add)
     sum = Tensor::empty(o.shape, o.dtype);

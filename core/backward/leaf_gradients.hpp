@@ -15,14 +15,22 @@ void accumulate(const Node& to, Tensor& sum, Tensor&& g);
 /// The gradients of leaves in a running backward(): their sums, and when those of observed leaves are complete. It
 /// counts the edges to these leaves in the graph of the outputs, and counts down as nodes are processed. A thread's
 /// observer observes all leaves.
+///
+/// The contributions of one backward() are summed by themselves, and the sum is added to an earlier gradient once. So
+/// two accumulated batches have the bits of two ranks, which add their sums.
 class LeafGradients {
  public:
-  LeafGradients() = default;
+  /// `outermost` are those of the outermost backward(), which keeps the earlier gradients; null: these.
+  explicit LeafGradients(LeafGradients* outermost) : outermost_(outermost ? outermost->outermost_ : *this) {}
   ~LeafGradients() {
     try {
       round();
     } catch (...) {  // out of memory: sums remain float32
     }
+    while (!earlier_.empty()) try {
+        add_earlier(earlier_.size() - 1);
+      } catch (...) {  // out of memory: the earlier gradient remains
+      }
     for (PendingLeaf& w : leaves_) {
       if (w.aside) put_back(w);
       w.leaf->hooks->pending = w.outer;
@@ -31,6 +39,17 @@ class LeafGradients {
   }
   LeafGradients(const LeafGradients&) = delete;
   LeafGradients& operator=(const LeafGradients&) = delete;
+
+  /// Call before this backward() adds to grad() of a leaf: sets an earlier gradient aside.
+  void begin_sum(Node& leaf) {
+    if (leaf.counted_by != outermost_.sums_) outermost_.set_aside(leaf);
+  }
+  /// Adds the sums of leaves that no graph refers to any more to their earlier gradients, so that these need no memory.
+  void end_sums() {
+    for (std::size_t i = outermost_.earlier_.size(); i-- > 0;)
+      if (outermost_.earlier_[i].leaf->refs.load(std::memory_order_relaxed) == 2)  // its tensor, and earlier_
+        outermost_.add_earlier(i);
+  }
 
   /// Call before a number is added to the sum of a leaf's gradients. A sum of a narrow type is wide until round(): with
   /// 8 bits, 256 + 1 is 256.
@@ -120,9 +139,48 @@ class LeafGradients {
       call_once(w);
     }
     round();
+    while (!earlier_.empty()) add_earlier(earlier_.size() - 1);
   }
 
  private:
+  struct DropNode {
+    Node* node;
+    ~DropNode() { drop_node(node); }
+  };
+  struct Earlier {
+    Node* leaf;
+    Tensor gradient;
+  };
+
+  static std::uint32_t next_sums() {
+    static std::atomic<std::uint32_t> last{0};
+    return ++last;
+  }
+
+  [[gnu::noinline]] void set_aside(Node& leaf) {
+    if (Tensor& sum = leaf.outputs[0].grad; sum.defined()) {
+      earlier_.push_back({&leaf, sum});
+      hold(leaf.refs);
+      sum = Tensor();
+    }
+    leaf.counted_by = sums_;
+  }
+
+  // Adds the sum of this backward() to earlier gradient i, into its buffer.
+  [[gnu::noinline]] void add_earlier(std::size_t i) {
+    Earlier e = std::move(earlier_[i]);
+    earlier_.erase(earlier_.begin() + static_cast<std::ptrdiff_t>(i));
+    const DropNode drop{e.leaf};
+    if (e.leaf->detached) return;
+    Tensor& sum = e.leaf->outputs[0].grad;
+    Tensor mine = std::exchange(sum, std::move(e.gradient));
+    if (mine.defined()) accumulate(*e.leaf, sum, std::move(mine));
+  }
+  void add_earlier_of(const Node& leaf) {
+    for (std::size_t i = earlier_.size(); i-- > 0;)
+      if (earlier_[i].leaf == &leaf) add_earlier(i);
+  }
+
   [[gnu::noinline]] void keep_wide(Node& n, Tensor& sum) {
     Tensor wide = sum.to(acc_dtype(sum.dtype()));
     wide_.push_back({&n, &sum, sum});
@@ -164,6 +222,7 @@ class LeafGradients {
     w.called = true;
     round(w.leaf);
     if (w.aside) settle(w);
+    outermost_.add_earlier_of(*w.leaf);
     notify_accumulated(*w.leaf);
   }
 
@@ -194,11 +253,9 @@ class LeafGradients {
     Tensor* sum;
     Tensor own;  // the narrow sum before
   };
-  struct DropNode {
-    Node* node;
-    ~DropNode() { drop_node(node); }
-  };
-
+  LeafGradients& outermost_;
+  const std::uint32_t sums_ = next_sums();  // identifies the sums of the outermost backward()
+  std::vector<Earlier> earlier_;            // of leaves whose sum is not complete
   std::vector<WideSum> wide_;
   std::uint32_t id_ = 0;  // 0: no leaf is observed
   std::deque<PendingLeaf> leaves_;

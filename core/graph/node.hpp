@@ -44,7 +44,8 @@ struct Node {
   bool needed = true;            // on a path to an input of grad()
   bool detached = false;         // a leaf without a tensor: it was destroyed
   std::uint32_t marked_by = 0;   // the last grad() that marked it
-  std::uint32_t counted_by = 0;  // the last backward() that counted its edges for hooks of leaves
+  std::uint32_t counted_by = 0;  // the last backward() that counted its edges for hooks of leaves; of a leaf: the last
+                                 // outermost one that gave it a gradient
   SizeClass size;                // of its memory block
   std::uint64_t sequence = 0;    // creation number: inputs have smaller ones
   const char* op = nullptr;      // null for a leaf

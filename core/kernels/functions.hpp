@@ -331,13 +331,15 @@ struct Mish : FromInput {
     return dy * math::beside_zero<math::MishSlopeZero>(x, plain);
   }
   // With w = tanh(softplus(x)) and s = sigmoid(x): w' = s (1 - w^2), f'' = w' (2 + x (1 - s - 2 w s)). 1 - w = 2 / d is
-  // a multiple of e^-2x where x is large: its two factors e^-x stay apart, as their product may be too small.
+  // a multiple of e^-2x where x is large, and s is one of e^x where x is far below 0: two factors stay apart, as their
+  // product may be too small.
   FIT_DDF(x) {
     const Tensor c = clamp(x, -1000, 1000), e = exp(-abs(c)), s = sigmoid(c), positive = gt(c, 0);
     const Tensor n = where(positive, 1 + e * 2, e * (e + 2)), d = n + where(positive, e * e, 1) * 2, w = n / d;
     const Tensor below = beside_zero(math::MishCurveZeroBelow(), c, 2 + c * (sigmoid(-c) - w * s * 2));
-    const Tensor factor = s * (1 + w) * beside_zero(math::MishCurveZeroAbove(), c, below) * 2 / d;
-    return where(positive, factor * e * e, factor);
+    const Tensor factor = (1 + w) * beside_zero(math::MishCurveZeroAbove(), c, below) * 2 / d / (1 + e);
+    const Tensor small = where(positive, e, exp(abs(c) * -0.5));
+    return factor * small * small;
   }
 };
 

@@ -17,13 +17,17 @@ bool swaps(const GemmParams<T>& p) {
   return p.transpose_b && !p.transpose_a && p.beta == T(0) && p.m * (p.n + p.k) < p.n * p.k;
 }
 
+// Up to 64^3 multiplications, unpacked b fits the L1 cache.
+template <class T>
+bool is_small(const GemmParams<T>& p) {
+  return p.m * p.n * p.k <= std::int64_t{64} * 64 * 64;
+}
+
 }  // namespace
 
 template <class T>
 Route route(const GemmParams<T>& p) {
-  // Up to this many multiplications, unpacked b fits the L1 cache.
-  constexpr std::int64_t small_limit = std::int64_t{64} * 64 * 64;
-  const bool small = p.m * p.n * p.k <= small_limit;
+  const bool small = is_small(p);
   if (p.m == 0 || p.n == 0 || p.k == 0) return Route::none;
   if (reproducible() && p.m <= gemv_in_order_max_m && p.transpose_b && !p.transpose_a && p.alpha == 1 && p.beta == 0)
     return Route::gemv_in_order;
@@ -181,8 +185,17 @@ void gemm_tiled(const GemmParams<T>& p, Route way, const T* a, const T* b, const
 
 template <class T, class>
 bool takes_panels(const GemmParams<T>& p) {
-  const Route way = route(p);
-  return !is_column(p) && p.m > gemv_max_m && (way == Route::gemv || way == Route::packed);
+  if (is_column(p)) return false;
+  switch (const Route way = route(p)) {
+    case Route::gemv:
+      return p.m > gemv_max_m;
+    case Route::gemv_in_order:
+      return true;  // a row takes the time of reading them, and has no blocks to transpose
+    case Route::unpacked:
+      return reproducible() && !is_small(p);
+    default:
+      return way == Route::packed;
+  }
 }
 
 template <class T, class>

@@ -166,8 +166,8 @@ void gemm_bf16(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B
 }
 
 bool takes_panels(const GemmParams<BFloat16>& p) {
-  return multiplies_bf16() ? p.m > gemv_max_m && p.n > 1  // LCOV_EXCL_BR_LINE(avx512_bf16)
-                           : takes_panels(as_floats(p));
+  return p.m > gemv_max_m &&
+         (multiplies_bf16() ? p.n > 1 : takes_panels(as_floats(p)));  // LCOV_EXCL_BR_LINE(avx512_bf16)
 }
 
 std::int64_t panels_bytes(const GemmParams<BFloat16>& p) {

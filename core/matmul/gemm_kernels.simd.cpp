@@ -63,7 +63,7 @@ void gemm_packed(const GemmParams<T>& p, const T* a, const T* packed, T* c, T* s
                               : k0 + kc < p.k        ? packed + (k0 + kc) * panel_width
                                                      : packed + (j0 + panel_width) * p.k;
         gemm_block(part, part_a, at, slice_width<T>(), part.k * slice_width<T>(), c + i0 * p.ldc + j0, add || k0 > 0,
-                   p.m <= 64 ? next : nullptr);
+                   p.m > gemv_max_m && p.m <= 64 ? next : nullptr);
       }
     }
 }

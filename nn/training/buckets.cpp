@@ -76,19 +76,18 @@ void DataParallel::Buckets::learn_order() {
   learned_ = true;
 }
 
-// Copies a gradient, or zeros, into its bucket.
+// Copies a gradient into its bucket, or -0 for each element, which changes no sum: -0 + 0 would be 0.
 void DataParallel::Buckets::fill(const Place& place) {
   Bucket& b = buckets_[place.bucket];
   const Member& m = b.members[place.member];
   const Tensor g = parameters_[m.parameter].second.grad();
   const std::size_t bytes = bytes_of(b.dtype, m.size);
-  if (g.defined())
-    std::memcpy(bytes_at(b.flat, m.at), g.raw(), bytes);
-  else if (bytes > 0)
-    std::memset(bytes_at(b.flat, m.at), 0, bytes);
+  if (g.defined()) std::memcpy(bytes_at(b.flat, m.at), g.raw(), bytes);
   dispatch_compute_floating(b.dtype, [&](auto zero) {
     using T = decltype(zero);
-    b.flat.fresh<T>()[b.flags + static_cast<std::int64_t>(place.member)] = T(g.defined());
+    T* const flat = b.flat.fresh<T>();
+    if (!g.defined()) std::fill_n(flat + m.at, m.size, T(-0.));
+    flat[b.flags + static_cast<std::int64_t>(place.member)] = T(g.defined());
   });
   arrived_[m.parameter] = true;
   --b.missing;

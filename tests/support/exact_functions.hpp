@@ -167,16 +167,43 @@ struct MishParts {
   }
   R s, left, w, rest;
 };
+/// With e = e^x: the first derivative is e (4 (x + 1) + 4 e^2 + e^3 + e (4 x + 6)) / (e^2 + 2 e + 2)^2. Next to its
+/// zero, the sum is a difference to that at the zero, by e^(n x) - e^(n root) = e^(n root) expm1(n d).
 template <class R>
 R mish_first(R x) {
+  const R d = from_root(x, -1.1924312145154952, -4.848482984803104554936137e-17L);
   const MishParts<R> m(x);
-  return m.w + x * m.s * m.rest * (1 + m.w);
+  if (std::abs(d) > R(0.5)) return m.w + x * m.s * m.rest * (1 + m.w);
+  const R root = R(-1.19243121451549521213758834042073940560069L), E = R(0.303482535281528928821436743539643058364491L);
+  const R g = std::expm1(d), e = std::exp(x), below = e * e + 2 * e + 2;
+  const R sum = 4 * d + 4 * E * E * std::expm1(2 * d) + E * E * E * std::expm1(3 * d) +
+                E * (g * (4 * root + 6) + 4 * d * (1 + g));
+  return e * sum / (below * below);
+}
+/// The second derivative is s (1 - w^2) / ((1 + e) (e^2 + 2 e + 2)) times
+/// 4 + 8 e + 6 e^2 + 2 e^3 + x (2 + 2 e - 3 e^2 - 2 e^3). This is its difference to that at a zero `root`, E = e^root.
+template <class R>
+R mish_curve(R x, R d, R root, R E) {
+  const R e = std::exp(x);
+  return d * (2 + 2 * e - 3 * e * e - 2 * e * e * e) + (8 + 2 * root) * E * std::expm1(d) +
+         (6 - 3 * root) * E * E * std::expm1(2 * d) + (2 - 2 * root) * E * E * E * std::expm1(3 * d);
 }
 template <class R>
 R mish_second(R x) {
   if (std::abs(x) > 20000) return 0;
   const MishParts<R> m(x);
-  return m.s * m.rest * (1 + m.w) * (2 + x * (m.left - 2 * m.w * m.s));
+  const R slope = m.s * m.rest * (1 + m.w), e = std::exp(x), below = (1 + e) * (e * e + 2 * e + 2);
+  const R lower = from_root(x, -2.256376396360793, -1.070317487501924793774364e-16L),
+          upper = from_root(x, 1.4905711794854284, 7.126036715834262989864248e-17L);
+  if (std::abs(lower) < R(0.5))
+    return slope / below *
+           mish_curve(x, lower, R(-2.25637639636079312000574854395016390626403L),
+                      R(0.104729295466514365932842138106839520696219L));
+  if (std::abs(upper) < R(0.5))
+    return slope / below *
+           mish_curve(x, upper, R(1.49057117948542845929441890819790198L),
+                      R(4.43963062086917333186230072781164163297778L));
+  return slope * (2 + x * (m.left - 2 * m.w * m.s));
 }
 
 /// For f(x), f'(x) and f''(x) that take any type of number.

@@ -191,12 +191,13 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 namespace {
 
 // The copy of a weight in panels, which the weight keeps. Undefined if the product reads no panels. With many rows,
-// packing takes a small part of the time, so the copy is made only when a version of the weight is read again.
+// packing takes a small part of the time, and with few, it takes longer than the product: so the copy is made only when
+// a version of the weight is read again.
 template <class T>
 Tensor kept_panels(const kernels::GemmParams<T>& p, const Tensor& weight) {
   constexpr std::int64_t many = 128;
   if (detail::thread_state.recording || !kernels::takes_panels(p)) return {};
-  if (p.m > many && detail::first_read(weight)) return {};
+  if ((p.m > many || p.m <= kernels::gemv_max_m) && detail::first_read(weight)) return {};
   const auto form = static_cast<detail::ProductForm>(p.k * 8 + static_cast<std::int64_t>(kernels::narrow_isa()));
   return detail::product_copy(weight, form, [&] {
     Tensor all = Tensor::empty({kernels::panels_bytes(p)}, int8);

@@ -1,5 +1,6 @@
 #include "fit/graph/graph.hpp"
 
+#include "fit/graph/hooks.hpp"
 #include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
@@ -32,6 +33,54 @@ TEST_CASE("backward adds to the gradient, exactly", "[graph]") {
   CHECK(values(w.grad()) == V{8, 16});
   Tensor(w).zero_grad();
   CHECK_FALSE(w.has_grad());
+}
+
+TEST_CASE("the contributions of one backward are summed by themselves, then added", "[graph]") {
+  const float big = 1 << 24;  // the next float is big + 2
+  const Tensor w = full({3}, 0).requires_grad_();
+  Tensor(w).set_grad(full({3}, big));
+  const Tensor before = w.grad();
+  const auto backward = [&](GraphFlags flags) { (sum(w) + sum(w)).backward({}, flags); };
+  SECTION("as usual") { backward({}); }
+  SECTION("in a graph that stays") { backward(retain_graph); }
+  SECTION("in a backward that is recorded") { backward(create_graph); }
+  SECTION("with hooks") {
+    const GradHook replacing = register_hook(w, [](const Tensor& g) { CHECK(values(g) == V{2, 2, 2}); });
+    const GradHook after =
+        register_post_accumulate_grad_hook(w, [&](const Tensor& leaf) { CHECK(values(leaf.grad()) == V(3, big + 2)); });
+    backward({});
+  }
+  SECTION("in a backward within a backward") {
+    const Tensor h = w * 1;
+    const GradHook hook = register_hook(h, [&](const Tensor&) {
+      const EnableGrad recorded;
+      sum(w).backward();
+    });
+    sum(h).backward();
+  }
+  CHECK(values(w.grad()) == V(3, big + 2));
+}
+
+TEST_CASE("an earlier gradient costs memory for one leaf at a time", "[graph]") {
+  constexpr std::int64_t size = 1 << 20;
+  std::vector<Tensor> leaves;
+  for (int i = 0; i < 8; ++i) {
+    leaves.push_back(zeros({size}).requires_grad_());
+    leaves.back().set_grad(ones({size}));
+  }
+  const std::int64_t before = memory_stats().live_bytes;
+  std::int64_t largest = 0;
+  Tensor total = leaf({0}).to(float32);
+  std::vector<GradHook> hooks;
+  for (const Tensor& w : leaves) {
+    hooks.push_back(
+        register_hook(total, [&](const Tensor&) { largest = std::max(largest, memory_stats().live_bytes - before); }));
+    total = total + sum(w);
+  }
+  sum(total).backward();
+  CHECK(largest > 0);
+  CHECK(largest < 3 * 4 * size);
+  for (const Tensor& w : leaves) CHECK(equal(w.grad(), full({size}, 2)));
 }
 
 TEST_CASE("a graph that was walked is gone, unless it is retained", "[graph]") {

@@ -2,9 +2,11 @@
 #include "fit/nn/layers/containers.hpp"
 #include "fit/nn/layers/linear.hpp"
 #include "fit/nn/loss/loss.hpp"
+#include "fit/nn/models/gpt.hpp"
 #include "fit/nn/optim/optim.hpp"
 #include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
+#include "support/variants.hpp"
 
 namespace fit::test::gradient_accumulation_test {
 
@@ -52,6 +54,34 @@ TEST_CASE("training in parts is training on the whole, with clipping and ignored
     return cat({flatten(net.parameters()[0].detach()), flatten(net.parameters()[2].detach())});
   };
   for (const int parts : {2, 3, 12}) CHECK(allclose(train(parts), train(1), 1e-9, 1e-11));
+}
+
+// Its token table is also its output layer, and its norms and biases get one gradient each.
+TEST_CASE("accumulated gradients are the sum of each batch's own, bit for bit") {
+  manual_seed(3);
+  nn::GPT gpt(nn::GPTOptions().vocab_size(11).context_length(8).num_layers(2).num_heads(2).d_model(16).dropout(0));
+  const Tensor ids = randint(0, 11, {9, 9});
+  const auto add_gradients_of = [&](std::int64_t part) {
+    const Tensor own = slice(ids, 0, 3 * part, 3 * part + 3);
+    gpt.loss(slice(own, 1, 0, 8), slice(own, 1, 1, 9)).backward();
+  };
+  each_isa([&] {
+    gpt.zero_grad();
+    for (int part = 0; part < 3; ++part) add_gradients_of(part);
+    std::vector<Tensor> accumulated, sums;
+    for (const Tensor& p : gpt.parameters()) accumulated.push_back(p.grad());
+    for (int part = 0; part < 3; ++part) {
+      gpt.zero_grad();
+      add_gradients_of(part);
+      std::size_t i = 0;
+      for (const Tensor& p : gpt.parameters())
+        if (part == 0)
+          sums.push_back(p.grad());
+        else
+          sums[i++].add_(p.grad());
+    }
+    for (std::size_t i = 0; i < sums.size(); ++i) CHECK(equal(sums[i], accumulated[i]));
+  });
 }
 
 }  // namespace fit::test::gradient_accumulation_test
