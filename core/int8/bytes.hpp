@@ -136,15 +136,14 @@ inline void pack_bytes(std::int64_t cols, std::int64_t k, const Int8Weights& w, 
   }
 }
 
-// M rows of c, and the columns of a panel.
+// M rows of c, and the columns of a panel. `scales` is 0 if all spans share the scales of the panel, else panel_width.
 template <class By, int M>
-void byte_block(std::int64_t k, const ByteRows& x, const BytePanels& panel, std::int64_t group, const float* bias,
+void byte_block(std::int64_t k, const ByteRows& x, const BytePanels& panel, std::int64_t scales, const float* bias,
                 float* c, std::int64_t ldc) {
   using V = Vec<float>;
   constexpr int N = By::vectors;
   for (int col = 0; col < panel_width; col += N * ints)
     for (std::int64_t s = 0, l = 0; s < x.spans; ++s) {
-      const float* const w_scales = panel.scales + l / group * panel_width + col;
       Ints sum[M][N];
       FIT_UNROLL for (int i = 0; i < M; ++i) FIT_UNROLL for (int n = 0; n < N; ++n) sum[i][n] =
           Ints(-By::offset * x.sums[i * x.spans + s]);
@@ -156,13 +155,14 @@ void byte_block(std::int64_t k, const ByteRows& x, const BytePanels& panel, std:
           FIT_UNROLL for (int n = 0; n < N; ++n) sum[i][n] = By::add(sum[i][n], w[n], four);
         }
       }
+      V scale[N];
+      FIT_UNROLL for (int n = 0; n < N; ++n) scale[n] = load<V>(panel.scales + s * scales + col + n * ints);
       FIT_UNROLL for (int i = 0; i < M; ++i) {
         const V x_scale(x.scales[i * x.spans + s]);
-        FIT_UNROLL for (int n = 0; n < N; ++n) {
-          float* const to = c + i * ldc + col + n * ints;
-          const V before = s > 0 ? load<V>(to) : bias ? load<V>(bias + col + n * ints) : V(0.0F);
-          store(V(before + xsimd::to_float(sum[i][n]) * x_scale * load<V>(w_scales + n * ints)), to);
-        }
+        float* const to = c + i * ldc + col;
+        const float* const before = s > 0 ? to : bias + col;
+        FIT_UNROLL for (int n = 0; n < N; ++n)
+            store(V(load<V>(before + n * ints) + xsimd::to_float(sum[i][n]) * x_scale * scale[n]), to + n * ints);
       }
     }
 }
@@ -171,17 +171,18 @@ void byte_block(std::int64_t k, const ByteRows& x, const BytePanels& panel, std:
 template <class By>
 void byte_panels(std::int64_t m, const ByteRows& x, const Int8Task& task, const BytePanels& panels) {
   const std::int64_t blocks = (m + By::rows - 1) / By::rows;
+  const std::int64_t scales = task.w.groups(task.k) == x.spans ? panel_width : 0;
   alignas(64) float edge[By::rows * panel_width], edge_bias[panel_width] = {};
   for (std::int64_t col = 0; col < task.n; col += panel_width) {
     const std::int64_t cols = task.n - col < panel_width ? task.n - col : panel_width;
     const bool full = cols == panel_width;
-    const float* bias = task.bias ? task.bias + col : nullptr;
-    if (bias && !full) bias = static_cast<float*>(std::memcpy(edge_bias, bias, static_cast<std::size_t>(cols) * 4));
+    if (task.bias && !full) std::memcpy(edge_bias, task.bias + col, static_cast<std::size_t>(cols) * sizeof(float));
+    const float* const bias = task.bias && full ? task.bias + col : edge_bias;
     for (std::int64_t i = 0, block = 0; block < blocks; ++block) {
       const std::int64_t rows = (m - i) / (blocks - block);
       float* const c = task.c + i * task.ldc + col;
       with_rows<By::rows>(rows, [&](auto M) {
-        byte_block<By, M>(task.k, x.from(i), panels.from(col), task.w.group, bias, full ? c : edge,
+        byte_block<By, M>(task.k, x.from(i), panels.from(col), scales, bias, full ? c : edge,
                           full ? task.ldc : panel_width);
       });
       for (std::int64_t r = 0; r < rows && !full; ++r)
