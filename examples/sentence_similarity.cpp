@@ -101,6 +101,19 @@ void rank(example::Example& e, const SentenceEncoder& encoder, const std::vector
       plot::heatmap(similar, plot::Options().title("Cosine of the angle between the vectors of twelve sentences")));
 }
 
+void compare_int8(example::Example& e, const SentenceEncoder& encoder, const std::vector<std::string>& sentences) {
+  e.section("The same with weights and activations of 8 bits");
+  SentenceEncoder small(e.data);
+  nn::quantize_(small.bert, nn::Int8DynamicActivationInt8WeightOptions().group_size(32));
+  const auto similar = [&](const SentenceEncoder& by) {
+    const Tensor embeddings = by(sentences);
+    return matmul(embeddings, embeddings.transpose());
+  };
+  const double off = example::distance(similar(small), similar(encoder));
+  std::cout << "similarities of " << sentences.size() << " sentences, largest difference " << off << '\n';
+  e.claim("each similarity is within 0.01", off < 0.01);
+}
+
 void draw_attention(example::Example& e, const SentenceEncoder& encoder, const std::string& sentence) {
   e.section("What each token attends to");
   const NoGrad no_grad;
@@ -181,6 +194,7 @@ void body(example::Example& e) {
   const std::vector<std::string> sentences = data::read_lines(stored + "sentences.txt");
   compare(e, encoder, sentences);
   rank(e, encoder, sentences);
+  compare_int8(e, encoder, sentences);
   draw_attention(e, encoder, sentences[0]);
   measure(e, encoder, sentences);
 }

@@ -6,13 +6,16 @@
 #include <cmath>
 #include <utility>
 
+#include "fit/detail/thread_state.hpp"
 #include "fit/ops/ops.hpp"
+#include "int8/bytes_product.hpp"
 #include "int8/linear.hpp"
 #include "int8/product.hpp"
 #include "kernels/gather.hpp"
 #include "ops/common/autocast.hpp"
 #include "ops/elementwise/elementwise.hpp"
 #include "ops/linalg/flop_counter.hpp"
+#include "ops/linalg/product_copy.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -77,6 +80,38 @@ Tensor dequantized(const Int8Matrix& w) {
   return y;
 }
 
+// The weights in panels, which products of bytes read. The tensors of w keep them, as a weight of bfloat16 keeps its
+// own (ops/linalg/matmul.cpp).
+class KeptPanels {
+ public:
+  KeptPanels(std::int64_t rows, const Int8Matrix& w, const kernels::Int8Weights& from) {
+    constexpr std::int64_t many = 128;
+    const std::int64_t n = w.values().shape()[0], k = w.values().shape()[1];
+    if (detail::thread_state.recording || !kernels::takes_byte_panels(rows, k, from)) return;
+    if (rows > many && detail::first_read(w.values())) return;
+    constexpr std::int64_t of_bytes = 7;  // where other panels have an instruction set
+    const auto form = static_cast<detail::ProductForm>(k * 8 + of_bytes);
+    bytes_ = detail::product_copy(w.values(), form, [&] {
+      Tensor all = Tensor::empty({kernels::byte_panels_bytes(n, k)}, int8);
+      kernels::pack_byte_panels(n, k, from, all.fresh<std::int8_t>());
+      return all;
+    });
+    scales_ = detail::product_copy(w.scale(), form, [&] {
+      Tensor all = Tensor::empty({kernels::byte_panels_scales(n, k, from)}, float32);
+      kernels::pack_scale_panels(n, k, from, all.fresh<float>());
+      return all;
+    });
+    panels_ = kernels::byte_panels(k, from, static_cast<const std::int8_t*>(bytes_.raw()),
+                                   static_cast<const float*>(scales_.raw()));
+  }
+  /// Null if the product reads none.
+  const kernels::BytePanels* get() const { return bytes_.defined() ? &panels_ : nullptr; }
+
+ private:
+  Tensor bytes_, scales_;
+  kernels::BytePanels panels_{};
+};
+
 // linear(), and f of it. f may be null.
 Tensor int8_linear(const kernels::Function* f, const Tensor& x, const Int8Matrix& w, const Tensor& bias) {
   constexpr const char* op = "linear";
@@ -107,11 +142,15 @@ Tensor int8_linear(const kernels::Function* f, const Tensor& x, const Int8Matrix
   detail::count_product(rows, n, k);
   detail::FunctionOfProduct of_y(f, t == float32, detail::wants_record({read, bias}), y);
   const Tensor input = t == bfloat16 ? rounded(read) : x;
+  const bool bytes = w.activations() == Int8Activations::rounded && k > 0;
+  const auto multiply = [&](const auto* from, auto* to, kernels::TileDone done) {
+    if (!bytes) return kernels::gemm_int8_parallel(rows, n, k, from, k, weights, to, n, pb, done);
+    kernels::gemm_bytes_parallel(rows, n, k, from, k, weights, to, n, pb, KeptPanels(rows, w, weights).get(), done);
+  };
   if (t == bfloat16)
-    kernels::gemm_int8_parallel(rows, n, k, input.data<BFloat16>().data(), k, weights, y.fresh<BFloat16>(), n, pb);
+    multiply(input.data<BFloat16>().data(), y.fresh<BFloat16>(), kernels::no_callback);
   else
-    kernels::gemm_int8_parallel(rows, n, k, input.data<float>().data(), k, weights, y.fresh<float>(), n, pb,
-                                of_y.tiles<float>(y.fresh<float>(), n));
+    multiply(input.data<float>().data(), y.fresh<float>(), of_y.tiles<float>(y.fresh<float>(), n));
   // dx = dy W, db = the sum of dy over its rows
   return of_y(record(op, {read, bias}, std::move(y), keep::saved(w.values(), w.scale()), [](Backward& g) {
     if (g.wants(0)) g.give(0, matmul(g.dy(), dequantized({g.saved(0), g.saved(1)})));
@@ -139,7 +178,7 @@ struct detail::Int8Functions {
   static const Int8Functions& of(const Int8Matrix& w) { return *w.functions_; }
 };
 
-Int8Matrix::Int8Matrix(Tensor values, Tensor scale) {
+Int8Matrix::Int8Matrix(Tensor values, Tensor scale, Int8Activations activations) : activations_(activations) {
   static constexpr detail::Int8Functions functions{dequantized, int8_linear, int8_embedding};
   constexpr const char* op = "Int8Matrix";
   check::stored(op, "values", values);
@@ -170,7 +209,7 @@ Tensor embedding(const Int8Matrix& table, const Tensor& ids) {
 
 std::int64_t Int8Matrix::group_size() const { return size_of_groups(values_.shape()[1], scale_.shape()[1]); }
 
-Int8Matrix quantize(const Tensor& w, std::int64_t group_size) {
+Int8Matrix quantize(const Tensor& w, std::int64_t group_size, Int8Activations activations) {
   constexpr const char* op = "quantize";
   check::floating(op, "w", w);
   if (w.rank() != 2) check::fail(op, "w has shape ", w.shape(), ": it must be [n, k]");
@@ -198,7 +237,7 @@ Int8Matrix quantize(const Tensor& w, std::int64_t group_size) {
       check::fail(op, "w of shape ", w.shape(), " has a NaN or an infinity in row ", wrong.load(),
                   ": all must be finite");
   });
-  return {std::move(values), std::move(scale)};
+  return {std::move(values), std::move(scale), activations};
 }
 
 Tensor detail::apply_to_linear(const kernels::Function& f, const Tensor& x, const Weight& weight, const Tensor& bias) {

@@ -1,4 +1,6 @@
 #pragma once
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "fit/base/bfloat16.hpp"
@@ -36,6 +38,79 @@ struct Int8Row {
 constexpr int int8_digits = 4;
 constexpr std::int64_t int8_step = 64;  // the stride is a multiple
 
+// Rows of x rounded to bytes, in spans of neighbours: x(i, l) is nearly scales[i spans + l / span] bytes[i stride + l].
+// The scale is max |x| / 127 in the span. `sums` are those of the bytes of a span. A span with NaN or infinity has the
+// scale NaN and bytes 0; one whose numbers are all smaller than byte_least has the scale 0.
+struct ByteRows {
+  std::int8_t* bytes;
+  float* scales;
+  std::int32_t* sums;
+  std::int64_t stride, span, spans;  // bytes after the last of a row are 0
+  ByteRows from(std::int64_t row) const {
+    return {bytes + row * stride, scales + row * spans, sums + row * spans, stride, span, spans};
+  }
+};
+constexpr std::int64_t byte_step = 64;           // the stride is a multiple
+constexpr std::int64_t byte_max_span = 1 << 16;  // then sums of products fit 32 bits
+constexpr float byte_least = 0x1p-100F;
+
+/// A span is a group of weights, or a part of a long one.
+inline std::int64_t byte_span(std::int64_t k, const Int8Weights& w) { return std::min({w.group, k, byte_max_span}); }
+
+// Weights in panels: byte b of column j and number 4 l + b is bytes[(l panel_width + j) 4 + b] of the panel of j. Its
+// scales are [groups, panel_width]. Both have zeros where there is no column or no number.
+struct BytePanels {
+  const std::int8_t* bytes;
+  const float* scales;
+  std::int64_t panel_bytes, panel_scales;
+  // From column col on, the first of a panel.
+  BytePanels from(std::int64_t col) const {
+    return {bytes + col / panel_width * panel_bytes, scales + col / panel_width * panel_scales, panel_bytes,
+            panel_scales};
+  }
+};
+
+// Products of bytes by bytes, with the same bits on every processor. k is at least 1.
+struct ByteKernels {
+  // Rounds x [rows, k] to the nearest, ties to even.
+  void (*round_rows)(std::int64_t rows, std::int64_t k, const float* x, std::int64_t ldx, const ByteRows& to);
+  // Packs the bytes of up to panel_width rows of w, the columns of a panel.
+  void (*pack)(std::int64_t cols, std::int64_t k, const Int8Weights& w, std::int8_t* bytes);
+  // c [m, n] with weights in panels; of task.w, only the group is read.
+  void (*panels)(std::int64_t m, const ByteRows& x, const Int8Task& task, const BytePanels& panels);
+  // A part of the columns. Reads the weights as they are; for one span in a row.
+  void (*gemv)(std::int64_t m, const ByteRows& x, const Int8Task& task, Part part, ColumnsDone done);
+};
+
+/// Reference, against which the kernels are tested: equal.
+namespace reference {
+inline void round_span(std::int64_t n, const float* x, std::int8_t* bytes, float* scale, std::int32_t* sum) {
+  float largest = 0;
+  bool finite = true;
+  for (std::int64_t l = 0; l < n; ++l) {
+    finite = finite && std::isfinite(x[l]);
+    largest = std::max(largest, std::abs(x[l]));
+  }
+  const bool rounds = finite && largest >= byte_least;
+  *scale = rounds ? largest / 127 : finite ? 0.0F : NAN;
+  *sum = 0;
+  for (std::int64_t l = 0; l < n; ++l) {
+    bytes[l] = static_cast<std::int8_t>(rounds ? std::nearbyint(x[l] * (127 / largest)) : 0.0F);
+    *sum += bytes[l];
+  }
+}
+// The element of c for a row of x and a row j of w.
+inline float byte_product(std::int64_t k, const ByteRows& x, const Int8Weights& w, std::int64_t j, float bias) {
+  float c = bias;
+  for (std::int64_t s = 0; s < x.spans; ++s) {
+    std::int32_t sum = 0;
+    for (std::int64_t l = s * x.span; l < std::min(k, (s + 1) * x.span); ++l) sum += x.bytes[l] * w.data[j * w.ld + l];
+    c += static_cast<float>(sum) * x.scales[s] * w.scales[j * w.groups(k) + s * x.span / w.group];
+  }
+  return c;
+}
+}  // namespace reference
+
 struct Int8Kernels {
   // A part of the columns, for m up to gemv_max_m; x has row stride ldx. Reads the weights once, without packing, and
   // converts them to float. The sum of each group is multiplied by its scale; rounded by operation.
@@ -48,6 +123,7 @@ struct Int8Kernels {
   // Converts rows of weights to out [rows, k], rounded once.
   void (*to_float)(std::int64_t rows, std::int64_t k, const Int8Weights& w, float* out);
   void (*to_bf16)(std::int64_t rows, std::int64_t k, const Int8Weights& w, BFloat16* out);
+  ByteKernels bytes;
 };
 
 template <class IsaTag, class T>

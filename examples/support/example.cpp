@@ -98,10 +98,9 @@ void Example::quality(const std::string& what, double reached, const char* relat
     claim(line.str(), holds);
 }
 
-void Example::compare(const std::string& what, double wide, double narrow) const {
+void Example::compare(const std::string& what, double wide, double narrow, const std::string& kind) const {
   std::ostringstream line;
-  line << std::fixed << std::setprecision(4) << what << ": " << wide << " in float32, " << narrow
-       << " with int8 weights";
+  line << std::fixed << std::setprecision(4) << what << ": " << wide << " in float32, " << narrow << " with " << kind;
   std::cout << "  " << line.str() << '\n';
 }
 

@@ -75,17 +75,21 @@ class Example {
   /// start. A whole training that falls short makes the program fail in the end; one of --quick is not judged.
   void at_least(const std::string& what, double reached, double goal);
   void at_most(const std::string& what, double reached, double goal);
-  /// With --int8: what `measure` finds of the model with int8 weights may be at most `loss` above what was reached.
-  /// Both are printed.
+  /// With --int8: what `measure` finds of the model with int8 weights, and with int8 activations, too, may be at most
+  /// `loss` above what was reached. All are printed.
   template <class Model, class Measure>
   void beside_int8(const std::string& what, const Model& model, const Measure& measure, double reached, double loss) {
     measured_int8_ = true;
     if (!int8) return;
-    const auto small = fit::nn::clone(model);
-    fit::nn::quantize_(*small);
-    const double narrow = measure(*small);
-    compare(what, reached, narrow);
-    at_most("what int8 weights add to the " + what, narrow - reached, loss);
+    const auto beside = [&](const std::string& kind, const auto& options) {
+      const auto small = fit::nn::clone(model);
+      fit::nn::quantize_(*small, options);
+      const double narrow = measure(*small);
+      compare(what, reached, narrow, kind);
+      at_most("what " + kind + " add to the " + what, narrow - reached, loss);
+    };
+    beside("int8 weights", fit::nn::Int8WeightOnlyOptions());
+    beside("int8 weights and activations", fit::nn::Int8DynamicActivationInt8WeightOptions());
   }
   /// Prints how far a training is, and the time since the program's start: "step  200 of 2000  loss 2.345  12.3 s".
   void progress(const std::string& unit, int done, int of, const std::string& what, double value) const;
@@ -115,7 +119,7 @@ class Example {
                     const char*, const Flags&);
   std::string path(const std::string& name) const { return out + '/' + name_ + '/' + name; }
   void quality(const std::string& what, double reached, const char* relation, double goal, bool holds);
-  void compare(const std::string& what, double wide, double narrow) const;
+  void compare(const std::string& what, double wide, double narrow, const std::string& kind) const;
   double seconds() const;
 
   std::string name_;

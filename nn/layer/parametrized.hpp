@@ -17,19 +17,21 @@ class Parametrized final : public Layer {
       : int8(w.values()),
         scale(w.scale()),
         parametrization(std::move(by)),
-        int8_matrix([](const Tensor& values, const Tensor& scale) { return Int8Matrix(values, scale); }) {}
+        activations(w.activations()),
+        int8_matrix([](const Parametrized& p) { return Int8Matrix(p.int8, p.scale, p.activations); }) {}
   FIT_FIELDS(original, int8, scale, parametrization)
 
   bool quantized() const { return int8.defined(); }
-  Int8Matrix matrix() const { return int8_matrix(int8, scale); }
+  Int8Matrix matrix() const { return int8_matrix(*this); }
 
   Parameter original;
   Buffer int8, scale;
   std::shared_ptr<UnaryLayer> parametrization;
+  Int8Activations activations = Int8Activations::floating;
 
  private:
   // A pointer, set by a quantised weight: a program without any contains no functions of an Int8Matrix.
-  Int8Matrix (*int8_matrix)(const Tensor& values, const Tensor& scale) = nullptr;
+  Int8Matrix (*int8_matrix)(const Parametrized& p) = nullptr;
 };
 
 /// Access to the Parametrized of a Parameter; null if the Parameter is an ordinary tensor.

@@ -44,9 +44,8 @@ void expect_no_others(const Layer& model, const std::vector<Weight>& chosen) {
   });
 }
 
-}  // namespace
-
-std::vector<std::string> quantize_(Layer& model, const Int8WeightOnlyOptions& o) {
+template <class Options>
+std::vector<std::string> quantized(Layer& model, const Options& o, Int8Activations activations) {
   const std::vector<Weight> all = weights_of(model);
   if (all.empty()) check::fail(quantize_op, model.name(), " has no Linear and no Embedding");
   std::vector<std::string> names;
@@ -64,7 +63,7 @@ std::vector<std::string> quantize_(Layer& model, const Int8WeightOnlyOptions& o)
     auto& table = tables[p.impl()];
     if (table) continue;
     try {
-      table = std::make_shared<detail::Parametrized>(quantize(p.detach(), o.group_size()));
+      table = std::make_shared<detail::Parametrized>(quantize(p.detach(), o.group_size(), activations));
     } catch (const Error& e) {
       check::fail(quantize_op, all[i].name(), ": ", e.what());
     }
@@ -80,6 +79,16 @@ std::vector<std::string> quantize_(Layer& model, const Int8WeightOnlyOptions& o)
   }
   model.freeze();
   return names;
+}
+
+}  // namespace
+
+std::vector<std::string> quantize_(Layer& model, const Int8WeightOnlyOptions& o) {
+  return quantized(model, o, Int8Activations::floating);
+}
+
+std::vector<std::string> quantize_(Layer& model, const Int8DynamicActivationInt8WeightOptions& o) {
+  return quantized(model, o, Int8Activations::rounded);
 }
 
 }  // namespace fit::nn

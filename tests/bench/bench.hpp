@@ -28,7 +28,8 @@ struct Workload {
   double bytes_per_pass = 0;  // for Limit::read: a pass reads this many bytes, and caches may hold a part of them
 };
 
-enum class Weights { float32, bfloat16, int8, int8_group32 };
+// int8_activations: rows of activations are rounded, too.
+enum class Weights { float32, bfloat16, int8, int8_group32, int8_activations };
 Workload decode(Weights weights, std::int64_t B = 1, std::int64_t tokens = 128);
 std::vector<Workload> encoders(Weights weights);
 Workload prompt(Weights weights);

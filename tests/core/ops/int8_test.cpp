@@ -6,6 +6,7 @@
 #include "fit/graph/autocast.hpp"
 #include "fit/io/npy.hpp"
 #include "fit/io/safetensors.hpp"
+#include "fit/matmul/reproducible.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/tensor/random.hpp"
 #include "int8/linear.hpp"
@@ -144,12 +145,13 @@ TEST_CASE("int8: products and tables are those of the matrix that it stands for"
 }
 
 TEST_CASE("int8: a function of a product has the bits that it has afterwards, and the gradients", "[int8]") {
+  const auto activations = GENERATE(Int8Activations::floating, Int8Activations::rounded);
   const Int8Matrix w = quantize(drawn_matrix({33, 70}));
   const auto& gelu_tanh = kernels::Function::gelu_tanh;
   for (const DType t : {float32, bfloat16, float64})
     for (const std::int64_t rows : {1, 4, 9}) {
       INFO(name_of(t) << ", " << rows << " rows");
-      const Int8Matrix of_type(w.values(), w.scale().to(t));
+      const Int8Matrix of_type(w.values(), w.scale().to(t), activations);
       const auto run = [&](bool fused) {
         Tensor x = drawn_matrix({rows, 70}, t).requires_grad_(), b = drawn_matrix({33}, t).requires_grad_();
         const auto f = [&] {
@@ -165,10 +167,75 @@ TEST_CASE("int8: a function of a product has the bits that it has afterwards, an
     }
 }
 
+TEST_CASE("int8: rounded activations give the product of what both operands stand for", "[int8]") {
+  for (const std::int64_t rows : {1, 4, 9})
+    for (const std::int64_t group : {0, 32}) {
+      INFO(rows << " rows, groups of " << group);
+      const Int8Matrix w = quantize(drawn_matrix({33, 70}), group, Int8Activations::rounded);
+      CHECK(w.activations() == Int8Activations::rounded);
+      CHECK(quantize(drawn_matrix({33, 70}), group).activations() == Int8Activations::floating);
+      const Tensor x = drawn_matrix({rows, 70}), bias = drawn_matrix({33}), plain = dequantize(w);
+      const Tensor y = linear(x, w, bias), exact = linear(x, plain, bias);
+      CHECK(max_difference(y, linear(dequantize(quantize(x, group)), plain, bias)) < 1e-4);
+      CHECK(max_difference(y, exact) > 1e-3);  // rounded off
+      CHECK(max_difference(y, exact) < 0.03 * max(abs(exact)).item());
+      CHECK(linear(reshape(x, {rows, 1, 70}), w).shape() == Shape{rows, 1, 33});
+      const Int8Matrix wide(w.values(), w.scale().to(float64), Int8Activations::rounded);
+      CHECK(max_difference(linear(x.to(float64), wide, bias.to(float64)), exact.to(float64)) < 1e-4);  // not rounded
+      const Int8Matrix half(w.values(), w.scale().to(bfloat16), Int8Activations::rounded);
+      CHECK(linear(x.to(bfloat16), half, bias.to(bfloat16)).dtype() == bfloat16);
+      const Autocast on(bfloat16);
+      CHECK(linear(x, w, bias).dtype() == bfloat16);
+      CHECK(max_difference(linear(x, w, bias).to(float32), exact) < 0.04 * max(abs(exact)).item());
+    }
+  const Int8Matrix w = quantize(drawn_matrix({33, 70}), 0, Int8Activations::rounded);
+  CHECK(linear(ones({70}), w).shape() == Shape{33});
+  CHECK(linear(ones({0, 70}), w).shape() == Shape{0, 33});
+  CHECK(equal(linear(ones({3, 0}), quantize(zeros({2, 0}), 0, Int8Activations::rounded), ones({2})), ones({3, 2})));
+  CHECK_THROWS_WITH(linear(ones({2, 3}), w), Contains("x is [2, 3], weight is [33, 70]"));
+  // What is not finite stays in its row.
+  for (const std::int64_t rows : {3, 9}) {
+    Tensor x = drawn_matrix({rows, 70});
+    const Tensor before = linear(x, w);
+    x[{1, 5}] = NAN;
+    x[{2, 69}] = INFINITY;
+    const Tensor after = linear(x, w);
+    CHECK(same_bits(after[0], before[0]));
+    CHECK(all(isnan(after[1])).item<bool>());
+    CHECK(all(isnan(after[2])).item<bool>());
+  }
+}
+
+TEST_CASE("int8: rounded activations give the same bits on every processor, in every mode, from kept weights",
+          "[int8]") {
+  for (const std::int64_t rows : {1, 4, 5, 9, 200})
+    for (const std::int64_t group : {0, 32}) {
+      INFO(rows << " rows, groups of " << group);
+      Int8Matrix w = quantize(drawn_matrix({90, 300}), group, Int8Activations::rounded);
+      const Tensor x = drawn_matrix({rows, 300}), y = linear(x, w);
+      each_bfloat16_isa([&] {
+        CHECK(same_bits(linear(x, w), y));
+        const Reproducible mode;
+        CHECK(same_bits(linear(x, w), y));
+      });
+      const NoGrad no_grad;  // then the weights keep their panels
+      for (int time = 0; time < 3; ++time) CHECK(same_bits(linear(x, w), y));
+      if (rows > 1) CHECK(same_bits(linear(slice(x, 0, rows - 1, rows), w), slice(y, 0, rows - 1, rows)));
+      Tensor values = w.values(), scale = w.scale();
+      values.copy_(quantize(ones({90, 300})).values());
+      const Tensor of_ones = linear(x, w);
+      CHECK(same_bits(of_ones, linear(x, {values.clone(), scale, Int8Activations::rounded})));
+      scale.copy_(scale * 2);
+      CHECK(same_bits(linear(x, w), of_ones * 2));
+    }
+}
+
 TEST_CASE("int8: the number of threads doesn't change a bit", "[int8]") {
   for (const std::int64_t rows : {1, 3, 20}) {
     const Tensor x = drawn_matrix({rows, 300}), w = drawn_matrix({4001, 300});
     check_threads([&] { return linear(x, quantize(w, 64)); });
+    check_threads([&] { return linear(x, quantize(w, 64, Int8Activations::rounded)); });
+    check_threads([&] { return linear(x, quantize(w, 0, Int8Activations::rounded)); });
     check_threads([&] { return quantize(w).values(); });
     check_threads([&] { return dequantize(quantize(w)); });
   }
@@ -187,13 +254,14 @@ TEST_CASE("int8: the gradients by x and by the bias", "[int8]") {
     CHECK(report.ok);
   }
   // In float32 by the kernels, which have no derivative of their own.
-  for (const std::int64_t rows : {1, 9}) {
-    Tensor x = drawn_matrix({rows, 40}).requires_grad_(), b = drawn_matrix({5}).requires_grad_();
-    const Tensor dy = drawn_matrix({rows, 5});
-    sum(linear(x, float_w, b) * dy).backward();
-    CHECK(max_difference(x.grad(), matmul(dy, dequantize(float_w))) < 1e-5);
-    CHECK(max_difference(b.grad(), sum(dy, 0)) < 1e-5);
-  }
+  for (const std::int64_t rows : {1, 9})
+    for (const auto activations : {Int8Activations::floating, Int8Activations::rounded}) {
+      Tensor x = drawn_matrix({rows, 40}).requires_grad_(), b = drawn_matrix({5}).requires_grad_();
+      const Tensor dy = drawn_matrix({rows, 5});
+      sum(linear(x, {float_w.values(), float_w.scale(), activations}, b) * dy).backward();
+      CHECK(max_difference(x.grad(), matmul(dy, dequantize(float_w))) < 1e-5);
+      CHECK(max_difference(b.grad(), sum(dy, 0)) < 1e-5);
+    }
 }
 
 }  // namespace fit::test::int8_test

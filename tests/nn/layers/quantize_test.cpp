@@ -264,6 +264,54 @@ TEST_CASE("quantize_: LoRA beside int8 weights", "[int8]") {
   CHECK(gpt.layer<nn::Linear>("h.0.mlp.fc").weight.original().dtype() == int8);
 }
 
+TEST_CASE("quantize_: activations of 8 bits, with the same files and LoRA beside them", "[int8]") {
+  manual_seed(9);
+  const Directory dir;
+  const std::string path = dir.file("int8.safetensors");
+  nn::GPT gpt(gpt_options()), weights_only(gpt_options());
+  const Tensor ids = some_ids(2, 9), before = gpt(ids).detach();
+  const nn::Int8DynamicActivationInt8WeightOptions rounded;
+  CHECK(nn::quantize_(gpt, rounded) == nn::quantize_(weights_only));
+  nn::save_weights(path, gpt);
+  nn::load_weights(weights_only, path);
+  const NoGrad no_grad;
+  const Tensor after = gpt(ids), plain = weights_only(ids);
+  CHECK_FALSE(same_bits(after, plain));
+  CHECK(max_difference(after, before) < 0.1 * max(abs(before)).item());
+  CHECK(same_bits(plain, [&] {
+    nn::GPT other(gpt_options());
+    nn::quantize_(other);
+    other.load_state_dict(gpt.state_dict());
+    return other(ids);
+  }()));
+  nn::GPT loaded(gpt_options());
+  nn::quantize_(loaded, rounded);
+  nn::load_weights(loaded, path);
+  CHECK(same_bits(loaded(ids), after));
+  CHECK(same_bits((*nn::clone(gpt))(ids), after));
+  nn::KVCache cache = gpt.make_cache(2);
+  std::vector<Tensor> logits;
+  for (std::int64_t t = 0; t < 9; ++t) logits.push_back(gpt(slice(ids, 1, t, t + 1), cache));
+  CHECK(max_difference(cat(logits, 1), after) < 0.02 * max(abs(after)).item());
+  const auto half = nn::clone(gpt);
+  half->to(bfloat16);
+  CHECK((*half)(ids).dtype() == bfloat16);
+  CHECK(max_difference((*half)(ids).to(float32), after) < 0.1 * max(abs(before)).item());
+  // An adapted layer computes its weight, so it reads its input as it is.
+  nn::add_lora(gpt);
+  nn::add_lora(weights_only);
+  CHECK(gpt.num_trainable_parameters() > 0);
+  CHECK(max_difference(gpt.layer<nn::Linear>("h.0.mlp.fc")(ones({2, 32})),
+                       weights_only.layer<nn::Linear>("h.0.mlp.fc")(ones({2, 32}))) == 0);
+  CHECK_THROWS_WITH(nn::quantize_(*nn::clone(loaded), rounded), Contains("wte.weight is int8 already"));
+  nn::GPT fresh(gpt_options());
+  CHECK_THROWS_WITH(nn::quantize_(fresh, nn::Int8DynamicActivationInt8WeightOptions().group_size(5)),
+                    Contains("group_size is 5"));
+  CHECK(
+      nn::quantize_(fresh, nn::Int8DynamicActivationInt8WeightOptions().group_size(32).layers({"h.*.mlp.*"})).size() ==
+      4);
+}
+
 TEST_CASE("quantize_: a trained model loses little", "[int8]") {
   SmallTraining training(4);
   training.run(60);
@@ -285,6 +333,14 @@ TEST_CASE("quantize_: a trained model loses little", "[int8]") {
   CHECK(wide < 2.2);
   CHECK(narrow != wide);
   CHECK(std::abs(narrow - wide) < 0.01);
+  for (const std::int64_t group : {0, 32}) {
+    const auto rounded = nn::clone(*training.model);
+    nn::quantize_(*rounded, nn::Int8DynamicActivationInt8WeightOptions().group_size(group));
+    const double both = loss(*rounded);
+    INFO("activations, too: " << both);
+    CHECK(both != narrow);
+    CHECK(std::abs(both - wide) < 0.005 * wide);
+  }
 }
 
 }  // namespace fit::test::quantize_test

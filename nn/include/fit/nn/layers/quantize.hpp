@@ -27,6 +27,15 @@ struct Int8WeightOnlyOptions {
   FIT_OPTION(std::vector<std::string>, layers) = {"*"};
 };
 
+/// The options of quantize_() for int8 weights and activations.
+struct Int8DynamicActivationInt8WeightOptions {
+  /// The number of neighbours that share a scale, in a row of the weights and in a row of the activations: 32, 64, 128,
+  /// or 0 for the full row.
+  FIT_OPTION(std::int64_t, group_size) = 0;
+  /// Patterns for the names of the Linear and Embedding layers to quantise.
+  FIT_OPTION(std::vector<std::string>, layers) = {"*"};
+};
+
 /// Converts the weights of Linear and Embedding layers to int8 with scales (see quantize() in fit/int8/int8.hpp), like
 /// torchao's quantize_() with Int8WeightOnlyConfig. Freezes the model. Biases and other parameters keep their values.
 /// In a pattern `*` matches one or more characters, also dots: {"h.*", "head"}. Layers that share a weight, such as a
@@ -42,5 +51,11 @@ struct Int8WeightOnlyOptions {
 /// - the group size is another, a pattern matches no Linear or Embedding, or there is nothing to quantise;
 /// - a weight is parametrised or quantised already, holds NaN or infinity, or is shared with another kind of layer.
 std::vector<std::string> quantize_(Layer& model, const Int8WeightOnlyOptions& options = {});
+
+/// The same, and the quantised layers round their input to int8, each row when they read it, like torchao's
+/// Int8DynamicActivationInt8WeightConfig: whole numbers are multiplied, which is faster but less exact (formula:
+/// linear() in fit/int8/int8.hpp). State and files are the same: weights of a model quantised either way can be loaded
+/// into one quantised the other way. Where add_lora() adapts a layer, its input is not rounded.
+std::vector<std::string> quantize_(Layer& model, const Int8DynamicActivationInt8WeightOptions& options);
 
 }  // namespace fit::nn

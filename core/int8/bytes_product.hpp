@@ -1,0 +1,121 @@
+#pragma once
+#include <algorithm>
+
+#include "base/scratch.hpp"
+#include "int8/product.hpp"
+
+// Matmul of x, rounded to bytes, with int8 weights, split among threads.
+namespace fit::kernels {
+
+inline const ByteKernels& byte_kernels() { return int8_kernels().bytes; }
+
+/// Whether the product reads weights in panels. A product of few rows reads them as they are, if it can.
+inline bool takes_byte_panels(std::int64_t m, std::int64_t k, const Int8Weights& w) {
+  return m > gemv_max_m || byte_span(k, w) < k;
+}
+
+/// The weights in panels: sizes, and how they are made.
+inline std::int64_t byte_panels_bytes(std::int64_t n, std::int64_t k) {
+  return panels(n) * panel_width * ((k + 3) / 4 * 4);
+}
+inline std::int64_t byte_panels_scales(std::int64_t n, std::int64_t k, const Int8Weights& w) {
+  return panels(n) * panel_width * w.groups(k);
+}
+inline void pack_byte_panels(std::int64_t n, std::int64_t k, const Int8Weights& w, std::int8_t* out) {
+  parallel_for(panels(n), (1 << 15) / (panel_width * k) + 1, [&](std::int64_t i, std::int64_t end) {
+    for (; i < end; ++i)
+      byte_kernels().pack(std::min(panel_width, n - i * panel_width), k, rows_from(w, k, i * panel_width),
+                          out + i * byte_panels_bytes(1, k));
+  });
+}
+inline void pack_scale_panels(std::int64_t n, std::int64_t k, const Int8Weights& w, float* out) {
+  const std::int64_t groups = w.groups(k);
+  for (std::int64_t col = 0; col < n; col += panel_width)
+    for (std::int64_t g = 0; g < groups; ++g)
+      for (std::int64_t j = col; j < col + panel_width; ++j) *out++ = j < n ? w.scales[j * groups + g] : 0.0F;
+}
+inline BytePanels byte_panels(std::int64_t k, const Int8Weights& w, const std::int8_t* bytes, const float* scales) {
+  return {bytes, scales, byte_panels_bytes(1, k), byte_panels_scales(1, k, w)};
+}
+
+/// The rows of x [m, k], rounded. Holds their memory.
+class RoundedRows {
+ public:
+  template <class X>
+  RoundedRows(std::int64_t m, std::int64_t k, const X* x, std::int64_t ldx, const Int8Weights& w)
+      : stride_((k + byte_step - 1) / byte_step * byte_step),
+        span_(byte_span(k, w)),
+        spans_((k + span_ - 1) / span_),
+        bytes_(m * stride_),
+        scales_(m * spans_),
+        sums_(m * spans_) {
+    parallel_for(m, (1 << 14) / k + 1, [&](std::int64_t i, std::int64_t end) {
+      if constexpr (std::is_same_v<X, float>) {
+        byte_kernels().round_rows(end - i, k, x + i * ldx, ldx, rows().from(i));
+      } else {
+        const Scratch<float> wide(k);
+        for (; i < end; ++i) {
+          bf16_kernels().from_bf16.widen(1, k, x + i * ldx, k, wide.get(), k);
+          byte_kernels().round_rows(1, k, wide.get(), k, rows().from(i));
+        }
+      }
+    });
+  }
+  ByteRows rows() const { return {bytes_.get(), scales_.get(), sums_.get(), stride_, span_, spans_}; }
+
+ private:
+  std::int64_t stride_, span_, spans_;
+  Scratch<std::int8_t> bytes_;
+  Scratch<float> scales_;
+  Scratch<std::int32_t> sums_;
+};
+
+/// c [m, n] = x w' + bias like gemm_int8_parallel(), for x [m, k] rounded to bytes and k > 0. kept: the weights in
+/// panels, or null. done: see gemm_parallel().
+inline void gemm_rounded_parallel(std::int64_t m, const ByteRows& x, const Int8Task& task, const BytePanels* kept,
+                                  TileDone done) {
+  const std::int64_t n = task.n, k = task.k;
+  if (!takes_byte_panels(m, k, task.w))
+    return gemv_parallel(m, n, k, sizeof(std::int8_t), [&](Part part) {
+      byte_kernels().gemv(m, x, task, part,
+                          [&](std::int64_t col, std::int64_t cols) { done(std::int64_t{0}, m, col, cols); });
+    });
+  const Scratch<std::int8_t> bytes(kept ? 0 : byte_panels_bytes(n, k));
+  const Scratch<float> scales(kept ? 0 : byte_panels_scales(n, k, task.w));
+  if (!kept) pack_byte_panels(n, k, task.w, bytes.get()), pack_scale_panels(n, k, task.w, scales.get());
+  const BytePanels all = kept ? *kept : byte_panels(k, task.w, bytes.get(), scales.get());
+  constexpr double faster = 4;  // than products of floats
+  const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  const Tiling t =
+      m <= gemv_max_m_transposed ? gemv_tiling(m, n, k, sizeof(std::int8_t)) : tiling(m, n, flops / faster);
+  parallel_for(t.count(), 1, dynamic_schedule, [&](std::int64_t i, std::int64_t end) {
+    for (; i < end; ++i) {
+      const std::int64_t row = t.row(i), col = t.col(i), rows = std::min(t.rows, m - row);
+      Int8Task part = task;
+      part.n = std::min(t.cols, n - col);
+      part.c = task.c + row * task.ldc + col;
+      if (task.bias) part.bias = task.bias + col;
+      byte_kernels().panels(rows, x.from(row), part, all.from(col));
+      done(row, rows, col, part.n);
+    }
+  });
+}
+
+template <class X, class C>
+void gemm_bytes_parallel(std::int64_t m, std::int64_t n, std::int64_t k, const X* x, std::int64_t ldx,
+                         const Int8Weights& w, C* c, std::int64_t ldc, const float* bias, const BytePanels* kept,
+                         TileDone done = no_callback) {
+  if (m == 0 || n == 0) return;
+  const RoundedRows rounded(m, k, x, ldx, w);
+  if constexpr (std::is_same_v<C, float>) {
+    gemm_rounded_parallel(m, rounded.rows(), {n, k, w, bias, c, ldc}, kept, done);
+  } else {
+    const Scratch<float> wide(m * n);
+    const auto narrow = [&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
+      bf16_kernels().to_bf16.finish(rows, cols, 1, wide.get() + row * n + col, n, 0, {}, c + row * ldc + col, ldc);
+    };
+    gemm_rounded_parallel(m, rounded.rows(), {n, k, w, bias, wide.get(), n}, kept, narrow);
+  }
+}
+
+}  // namespace fit::kernels
