@@ -204,7 +204,7 @@ class Sheet:
 
 # Marks two corners of what is printed, and remembers what the canvas shows when it is: [x, y, colour] of points.
 ON_PAPER = """(() => {
-  const stage = document.querySelector('.heads-view .stage'), mark = (x, y) => {
+  const stage = document.querySelector('.workbench .stage'), mark = (x, y) => {
     const m = document.createElement('div');
     m.style.cssText = `position:absolute;left:${x}px;top:${y}px;width:6px;height:6px;background:#ff00ff;print-color-adjust:exact`;
     stage.append(m);

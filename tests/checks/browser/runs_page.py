@@ -1,0 +1,70 @@
+"""runs_page.py PROGRAM DIR: opens the page that PROGRAM (runs_pages.cpp) writes into DIR in a browser."""
+
+import json
+import re
+
+import browser
+from browser import check
+
+
+def texts(page, elements):
+    return page.js(f"[...document.querySelectorAll('{elements}')].map(e => e.textContent)")
+
+
+def curves(page):
+    check("a chart for what both runs have", texts(page, "#charts h2") == ["loss"], texts(page, "#charts h2"))
+    check("it has two curves", page.js("new Set([...document.querySelectorAll('#charts path')].map(p => p.getAttribute('d'))).size") == 2)
+    check("and says where they end", texts(page, "#charts output")[0].startswith("plain: 0.0297 (step 100) · with <dropout>: 0.0396"), texts(page, "#charts output"))
+    # 0 is drawn at 204, the largest number, 4, at 8.
+    drawn = page.js("[...document.querySelectorAll('#charts path')].map(p => p.getAttribute('d').slice(1).split('L').map(v => Number(v.split(' ')[1])))")
+    right = [[204 - 196 * first / (1 + step) / 4 for step in range(0, 101, 10)] for first in (3, 4)]
+    check("the curves are those of the runs", len(drawn) == 2 and all(len(d) == 11 and max(abs(a - b) for a, b in zip(d, r)) < 0.06 for d, r in zip(drawn, right)), drawn)
+    page.js("document.querySelector('#charts svg').focus()")
+    page.key("Home")
+    check("keys move through the steps", texts(page, "#charts output")[0].startswith("plain: 3 (step 0)"), texts(page, "#charts output"))
+    page.key("ArrowRight")
+    check("one by one", texts(page, "#charts output") == ["plain: 0.2727 (step 10) · with <dropout>: 0.3636 (step 10)"], texts(page, "#charts output"))
+
+
+def pairs(page, truth):
+    shown = texts(page, "#pairs button")
+    head = lambda i: f"h.0.attn, head {i}"
+    expected = {(head(1), head(2)), (head(2), head(4)), (head(4), head(3)), (head(3), head(1))}
+    found = {tuple(text[5:].split(" ↔ ")) for text in shown}
+    check("each head is matched with its copy", found == expected, shown)
+    check("copies are equal, the changed one is last", all(float(t[:5]) > 0.99 for t in shown[:3]) and float(shown[3][:5]) < 0.99, shown)
+    check("equal heads have no difference", texts(page, "#difference-note") == ["The two heads are equal."], texts(page, "#difference-note"))
+    page.js("document.querySelectorAll('#pairs button')[3].click()")
+    page.settle()
+    note = texts(page, "#difference-note")[0]
+    words = ["the", "tired", "cat", "sat", "<b>down</b>", "there"]
+    key, difference = truth["key"], truth["difference"]
+    said = re.fullmatch("The largest difference: “there” → “(.*)”, where (.*) has (.*) more than (.*). The colours are those of the runs.", note)
+    more, less = ("with <dropout>", "plain") if difference > 0 else ("plain", "with <dropout>")
+    check("the largest difference is in the changed row", said is not None and (said[1], said[2], said[4]) == (words[key], more, less) and
+          abs(float(said[3]) - abs(difference)) < 0.004, note, truth)
+    check("the similarity is the weight that they share", abs(float(shown[3][:5]) - truth["shared"]) < 0.003, shown[3], truth)
+    colors = page.js("""(() => { const c = document.getElementById('difference'), r = c.width / c.clientWidth, d = c.dataset, [left, top, side] = [d.left, d.top, d.side].map(Number);
+      return [...Array(6).keys()].map(k => [...c.getContext('2d').getImageData((left + (k + 0.12) * side) * r, (top + 5.12 * side) * r, 1, 1).data]); })()""")
+    strength = [(r - b) * alpha * (1 if difference > 0 else -1) for r, _, b, alpha in colors]
+    check("and drawn in the colour of the run that has more", max(range(6), key=strength.__getitem__) == key and strength[key] > 60 * 250, colors, truth)
+    scales = page.js("[...document.querySelectorAll('.run .scale')].map(s => s.value)")
+    check("equal weights have one colour in both runs", scales == ["one", "one"], scales)
+    names = texts(page, ".run .head-name")
+    check("both runs show the pair", "head 3 of 4" in names[0] and "head 1 of 4" in names[1], names)
+    check("the title says which", "plain: h.0.attn, head 3 · with <dropout>: h.0.attn, head 1" in texts(page, "#difference-title")[0], texts(page, "#difference-title"))
+
+
+def test(b, program, folder):
+    folder = browser.written(program, folder)
+    for page, _, name in browser.looks(lambda **how: browser.Page(b, folder / "comparison.html", **how)):
+        page.js("document.querySelector('#charts svg').dispatchEvent(new Event('pointerleave')), document.querySelector('#pairs button').click()")
+        page.settle()
+        curves(page)
+        pairs(page, json.loads((folder / "comparison.json").read_text()))
+        check("names are text", page.js("document.title") == "With & without" and page.js("document.querySelectorAll('dropout').length") == 0)
+        browser.look(page, name, folder / f"comparison_{name}.png")
+
+
+if __name__ == "__main__":
+    browser.main(test)
