@@ -184,7 +184,7 @@ TEST_CASE("12 layers of 12 heads and 128 tokens take less than 5 MB") {
 }
 
 TEST_CASE("the page refuses what it can't show, and asks nothing of a network") {
-  CHECK_THROWS_WITH(plot::workbench({}), Contains("[plot::workbench]") && Contains("empty"));
+  CHECK_THROWS_WITH(plot::workbench(AttentionRecording()), Contains("[plot::workbench]") && Contains("empty"));
   auto options = plot::WorkbenchOptions().max_tokens(0);
   const AttentionRecording recording = recorded(softmax(randn({2, 30, 30})));
   CHECK_THROWS_WITH(plot::workbench(recording, options), Contains("max_tokens is 0"));

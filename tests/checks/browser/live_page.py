@@ -5,7 +5,7 @@ import json
 import math
 
 import browser
-from recorded_page import cell, choose, tip
+from recorded_page import cell, choose, download, inside, is_svg, tip
 from browser import check
 
 # The page's worker once more, for questions of the test.
@@ -57,11 +57,11 @@ def select_value(page, select, value):
 
 
 def switch(page, part):
-    after(page, f"document.querySelector('#parts [data-part=\"{part}\"]').click()")
+    after(page, f"document.querySelector('.part[data-part=\"{part}\"]').click()")
 
 
 def distance(a, b):
-    return max(abs(x - y) for x, y in zip(a, b)) if len(a) == len(b) else float("inf")
+    return max((abs(x - y) for x, y in zip(a, b)), default=0) if len(a) == len(b) else float("inf")
 
 
 def chances(logits, temperature=1, top=0):
@@ -78,7 +78,7 @@ def set_input(page, field, value):
 
 def shown_numbers(page, name, truth):
     """What the page shows of the first sample, against C++'s numbers."""
-    losses = page.js("[...document.querySelectorAll('#tokens span[title]')].map(s => Number(s.title.split(/[ :]/)[1])).filter(v => !isNaN(v))")
+    losses = page.js("[...document.querySelectorAll('.strip .token[title]')].map(s => Number(s.title.split(/[ :]/)[1])).filter(v => !isNaN(v))")
     check(f"{name}: the losses of the tokens", distance(losses, truth["losses"]) < 0.0051, losses, truth["losses"])
     last = truth["logits"][-28:]
     for temperature, top in ((1, 0), (2, 3)):
@@ -103,7 +103,7 @@ def shown_numbers(page, name, truth):
               [m[i] for m in measures], truth["scores"][i])
     select_value(page, "how", "zero")
     switch(page, "0.1")
-    moved = page.js("[...document.querySelectorAll('#parts [data-part^=\"1.\"]:not([data-part=\"1.mlp\"]) span:last-child')].map(s => s.textContent)")
+    moved = page.js("[...document.querySelectorAll('.head[data-layer=\"1\"] .value')].map(s => s.textContent.startsWith('moved') ? s.textContent : '')")
     expected = [f"moved {v:.2f}" if v >= 0.005 else "" for v in truth["edits"][0]["moved"][1]]
     check(f"{name}: later heads say how much of their weight moved", moved == expected, moved, expected)
     switch(page, "0.1")
@@ -128,7 +128,7 @@ def kind(open_page, folder, name):
     start_worker(page)
 
     def run(off, how):
-        return page.js(f"""askModel('run', {{ snapshot: 0, ids: {truth['ids']}, off: new Set({json.dumps(off)}), how: '{how}', second: {truth['second']} }})
+        return page.js(f"""askModel('run', {{ snapshot: 0, ids: {truth['ids']}, edits: new Map({json.dumps(off)}.map(part => [part, '{how}'])), second: {truth['second']} }})
                            .then(r => [[...r.logits], r.moved.flat()])""")
 
     def logits(off, how):
@@ -148,7 +148,7 @@ def kind(open_page, folder, name):
     known = next(i for i, (a, b) in enumerate(zip(ids, begin)) if a != b)
 
     def rows(ids):
-        return page.js(f"askModel('run', {{ snapshot: 0, ids: {ids}, off: new Set(), how: 'zero', second: null }}).then(() => askModel('rows'))")
+        return page.js(f"askModel('run', {{ snapshot: 0, ids: {ids}, edits: new Map(), second: null }}).then(() => askModel('rows'))")
 
     whole, rest = rows(begin), rows(ids)
     check(f"{name}: tokens of a known beginning are not computed again", rest * len(ids) == whole * (len(ids) - known) and known >= 15, whole, rest, known)
@@ -159,8 +159,8 @@ def kind(open_page, folder, name):
     if name == "kind_none":
         masked_pairs(page)
     page.js("document.getElementById('matter').click()")
-    page.wait("document.querySelector('#parts [data-value]') !== null")
-    parts = page.js("[...document.querySelectorAll('#parts td button')].map(b => [b.dataset.part.endsWith('mlp'), Number(b.dataset.value)])")
+    page.wait("document.querySelector('.part[data-value]') !== null")
+    parts = page.js("[...document.querySelectorAll('.part')].map(b => [b.dataset.part.endsWith('mlp'), Number(b.dataset.value)])")
     for mlp, expected in ((False, truth["matter"]), (True, truth["matter_mlp"])):
         got = [v for is_mlp, v in parts if is_mlp == mlp]
         check(f"{name}: which {'MLPs' if mlp else 'heads'} matter is nn::Lens's", distance(got, expected) < 1e-4, got, expected)
@@ -168,32 +168,14 @@ def kind(open_page, folder, name):
     page.close()
 
 
-def roles_of(weights, ids):
-    """As head_roles() of C++ defines them, of one causal head: in the order of ROLES."""
-    T, roles = len(ids), []
-    for is_target in (lambda q, k: k == q, lambda q, k: k == q - 1, lambda q, k: k == 0,
-                      lambda q, k: k < q and ids[k] == ids[q], lambda q, k: 0 < k <= q and ids[k - 1] == ids[q]):
-        rows = [(sum(weights[q * T + k] for k in range(q + 1) if is_target(q, k)), sum(is_target(q, k) for k in range(q + 1)), q + 1) for q in range(T)]
-        rows = [(w, n / seen) for w, n, seen in rows if seen >= 3 and 0 < n < seen]
-        w, even = sum(w for w, _ in rows), sum(even for _, even in rows)
-        roles.append((w - even) / (len(rows) - even) if len(rows) >= 4 else None)
-    return roles
-
-
 def roles(page):
-    """What heads are called is measured above even weights, and by no more than a few queries never."""
-    script = page.js("document.querySelector('script[type=module]').textContent")
-    for ids in ([0, 1, 2, 3, 1, 2, 3, 1, 2, 3], [0, 5, 6, 5], [1] * 8, list(range(9))):
-        T = len(ids)
-        some = [(7 * q + 3 * k) % 5 + 1 if k <= q else 0 for q in range(T) for k in range(T)]
-        weights = [v / sum(some[i // T * T:i // T * T + T]) for i, v in enumerate(some)]
-        even = [1 / (q + 1) if k <= q else 0 for q in range(T) for k in range(T)]
-        got = page.js(f"(() => {{ {script}\nreturn headRoles([{weights}, {even}], {ids}, hiddenPairs({T}, 0)); }})()")
-        for head, w in zip(got, (weights, even)):
-            expected = roles_of(w, ids)
-            check(f"roles of {ids} are those of C++", all((a is None) == (b is None) and (a is None or abs(a - b) < 1e-6) for a, b in zip(head, expected)), head, expected)
-        check(f"even weights on {ids} have no role", all(v is None or abs(v) < 1e-6 for v in got[1]), got[1])
-    check("four tokens are too few for any", all(v is None for v in page.js(f"(() => {{ {script}\nreturn headRoles([{[1.0] * 16}], [0, 5, 6, 5], hiddenPairs(4, 0)); }})()")[0]))
+    """What heads are called is what C++ measured on data: no text of the reader changes it."""
+    named = "[...document.querySelectorAll('.head')].map(h => h.querySelector('.mark').textContent)"
+    before = page.js(named)
+    for text in ("aa", "abcabcabcabc"):
+        type_text(page, text)
+        check(f"“{text}” gives no head another role", page.js(named) == before, page.js(named), before)
+    type_text(page, "abcdefgh")
 
 
 def wrong(open_page, folder):
@@ -225,12 +207,12 @@ def pairs(open_page, folder, name):
     got = encoded(truth["texts"])
     other = [text for text, ids, expected in zip(truth["texts"], got, truth["ids"]) if ids != expected]
     check(f"{name}: the tokens of {len(got)} texts are C++'s", len(got) == 1000 and not other, len(other), other[:3])
-    shown = "[...document.querySelectorAll('#tokens span')].map(s => Number(s.dataset.id))"
+    shown = "[...document.querySelectorAll('.strip .token')].map(s => Number(s.dataset.id))"
     text = "Éclair naïve 👩‍👩‍👧 don't 中"
     type_text(page, text)
     ids = page.js(shown)
     check(f"{name}: the tokens shown are those", ids == encoded([text])[0], ids)
-    check(f"{name}: a part of a character is shown as bytes", "\\x" in of(page, "#tokens"), of(page, "#tokens"))
+    check(f"{name}: a part of a character is shown as bytes", "\\x" in of(page, ".strip"), of(page, ".strip"))
     for _ in range(3):
         after(page, "document.querySelectorAll('#bars button')[3].click()")
     check(f"{name}: a chosen token follows, whatever the text becomes", len(page.js(shown)) == len(ids) + 3 and page.js(shown)[:len(ids)] == ids,
@@ -246,15 +228,15 @@ def bars(page, field="bars"):
 
 def reading(page):
     check("the title is text", page.js("document.title") == "</title><script>alert(1)</script>")
-    check("the last step is shown first", of(page, "#snapshot-label") == "Step 80")
+    check("the last step is shown first", of(page, ".frame-label").startswith("Step 80 "))
     check("it is sure of the next letter", bars(page)[0][0] == "k" and bars(page)[0][1] > 0.5, bars(page))
     check("a bar for each likely token", len(bars(page)) == 8 and sum(v for _, v in bars(page)) <= 1.0001)
-    check("tokens have losses", page.js("document.querySelectorAll('#tokens span[title^=loss]').length") == 10)
+    check("tokens have losses", page.js("document.querySelectorAll('.strip .token[title^=loss]').length") == 10)
     type_text(page, "stuvw")
     check("typing changes the prediction", bars(page)[0][0] == "x", bars(page))
     check("and the heads", page.js("document.querySelector('.workbench .stage').getAttribute('aria-label')").endswith("Arrow keys move from weight to weight. Escape lets go of it.") and
           "6 queries" in page.js("document.querySelector('.workbench .stage').getAttribute('aria-label')"))
-    shown = "['#bars', '#tokens', '#parts', '.workbench'].map(e => getComputedStyle(document.querySelector(e)).visibility)"
+    shown = "['#bars', '.strip', '.parts', '#effect'].map(e => getComputedStyle(document.querySelector(e)).visibility)"
     field = "document.getElementById('text').getBoundingClientRect().top"
     before = page.js(field)
     page.js("(() => { const t = document.getElementById('text'); t.value = 'stuv!'; t.dispatchEvent(new Event('input')); })()")
@@ -280,7 +262,7 @@ def sampling(page):
     type_text(page, "stuvw")
     page.js("Math.random = () => 0")
     after(page, "document.getElementById('sample-one').click()")
-    check("and its beginning the first token", page.js("document.querySelectorAll('#tokens span:last-child')[0].dataset.id") == "0")
+    check("and its beginning the first token", page.js("[...document.querySelectorAll('.strip .token')].at(-1).dataset.id") == "0")
     page.js("Math.random = random")
     type_text(page, "stuvw")
     set_input(page, "top-k", 1)
@@ -308,17 +290,17 @@ def sampling(page):
 def switching(page):
     plain = bars(page)
     check("a part that is off has its mean, unless another choice is made", page.js("document.getElementById('how').value") == "mean")
-    after(page, "document.querySelector('#parts th button').click()")
-    off = page.js("[...document.querySelectorAll('#parts [aria-checked=false]')].map(b => b.dataset.part)")
+    after(page, "document.querySelector('button.layer-name').click()")
+    off = page.js("[...document.querySelectorAll('.part[aria-checked=false]')].map(b => b.dataset.part)")
     check("a button turns all heads of a layer", off and all(part.startswith("0.") and part != "0.mlp" for part in off), off)
-    after(page, "document.querySelector('#parts th button').click()")
-    check("and on again", page.js("document.querySelectorAll('#parts [aria-checked=false]').length") == 0)
+    after(page, "document.querySelector('button.layer-name').click()")
+    check("and on again", page.js("document.querySelectorAll('.part[aria-checked=false]').length") == 0)
     select_value(page, "how", "zero")
     switch(page, "0.mlp")
     check("a switch changes the prediction", bars(page) != plain)
     check("the bars say what it was", page.js("document.querySelectorAll('#bars s').length") == len(bars(page)))
     check("later heads say how much of their weight moved", any("moved" in t for t in page.js(
-        "[...document.querySelectorAll('#parts [data-part^=\"1.\"] span:last-child')].map(s => s.textContent)")))
+        "[...document.querySelectorAll('.head[data-layer=\"1\"] .value')].map(s => s.textContent)")))
     check("in words, too", "→" in of(page, "#effect") and "Loss of this text" in of(page, "#effect"), of(page, "#effect"))
     off = bars(page)
     select_value(page, "how", "mean")
@@ -340,7 +322,6 @@ def loss_points(page):
 
 
 def slider(page, folder):
-    type_text(page, "abcdefgh")
     page.wait("document.querySelector('#losses svg') !== null")
     check("the loss of the text over the steps is a curve", "at first" in page.js("document.querySelector('#losses svg').getAttribute('aria-label')"))
     first = page.js("document.querySelector('#losses svg').getAttribute('aria-label')").split(": ")[1].split(" at first, ")
@@ -354,8 +335,8 @@ def slider(page, folder):
     page.wait("document.querySelector('#losses svg') !== null")
     truth, stages = json.loads((folder / "training.json").read_text()), []
     for i in range(5):
-        after(page, f"""(() => {{ const s = document.getElementById('snapshot'); s.value = {i}; s.dispatchEvent(new Event('input')); }})()""")
-        check(f"the slider says step {20 * i}", of(page, "#snapshot-label") == f"Step {20 * i}", of(page, "#snapshot-label"))
+        after(page, f"""(() => {{ const s = document.querySelector('.workbench .frame'); s.value = {i}; s.dispatchEvent(new Event('input')); }})()""")
+        check(f"the slider says step {20 * i}", of(page, ".frame-label").startswith(f"Step {20 * i} "), of(page, ".frame-label"))
         # The page has the weights as float16.
         check("and shows its prediction", abs(bars(page)[0][1] - truth["next"][i]) < 0.01, bars(page), truth["next"][i])
         loss = float(of(page, "#losses b"))
@@ -366,24 +347,24 @@ def slider(page, folder):
 
 
 def keyboard(page):
-    page.js("document.getElementById('tokens').focus()")
+    page.js("document.querySelector('.strip').focus()")
     title = of(page, "#next-title")
     page.key("ArrowLeft")
     check("arrow keys choose the token", of(page, "#next-title") != title and "(8 of 9)" in of(page, "#next-title"), of(page, "#next-title"))
     page.key("End")
     check("End goes back", of(page, "#next-title") == title)
-    page.js("document.querySelector('#parts [data-part=\"1.2\"]').focus()")
+    page.js("document.querySelector('.part[data-part=\"1.2\"]').focus()")
     before = int(page.js("document.documentElement.dataset.computed"))
     page.key("Enter")
     page.wait(f"Number(document.documentElement.dataset.computed) > {before}")
-    check("Enter turns a switch", page.js("document.querySelector('#parts [data-part=\"1.2\"]').getAttribute('aria-checked')") == "false")
+    check("Enter turns a switch", page.js("document.querySelector('.part[data-part=\"1.2\"]').getAttribute('aria-checked')") == "false")
     after(page, "document.getElementById('all-on').click()")
     page.js("document.querySelector('.workbench .stage').focus()")
-    for key in ("ArrowDown", "ArrowDown"):
+    for key in ("Escape", "ArrowDown", "ArrowDown"):
         page.key(key)
     check("and move through a head", page.js("document.querySelector('.workbench .tip').textContent").startswith("“a” → “↵”"),
           page.js("document.querySelector('.workbench .tip').textContent"))
-    check("controls have names for screen readers", page.js("""[...document.querySelectorAll('button, select, input, textarea, [role=application], [role=listbox]')]
+    check("controls have names for screen readers", page.js("""[...document.querySelectorAll('button, select, input, textarea, [role=application], [role=group]')]
           .every(e => e.getAttribute('aria-label') || e.getAttribute('aria-labelledby') || e.textContent.trim() || e.labels?.length)"""))
 
 
@@ -398,7 +379,7 @@ def large(b, open_page):
             page.close()
     check("a million parameters agree with C++", of(page, "#badge", "className") == "good", of(page, "#badge"))
     check("a million parameters open in a second", opened < 1000, opened)
-    check("the text has 64 tokens", page.js("document.querySelectorAll('#tokens span').length") == 64)
+    check("the text has 64 tokens", page.js("document.querySelectorAll('.strip .token').length") == 64)
 
     def keys(typed):
         before = b.processor_time()
@@ -423,6 +404,125 @@ def large(b, open_page):
     # All tokens are computed anew.
     check("and one at the beginning less than 100 ms", min(begin[0], begin_work) < 100, begin, begin_work)
     check("a million parameters: no error, no request", not page.problems(), page.problems())
+    page.close()
+
+
+def click_head(page, layer, head, run=0):
+    box = page.js(f"(() => {{ const b = document.querySelector('.head[data-run=\"{run}\"][data-layer=\"{layer}\"][data-head=\"{head}\"]').getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2]; }})()")
+    page.click(*box)
+
+
+def opened(open_page):
+    """The induction pair of the lesson's model is found by what is marked."""
+    page = open_page("induction", width=1400)
+    page.wait("document.querySelector('.arrows path[data-from]') !== null")
+    clicks = 0
+    chosen = page.js("(() => { const h = document.querySelector('.head[aria-pressed=true]'); return [h.dataset.layer, h.querySelector('.mark').textContent]; })()")
+    check("the page opens on the induction head", chosen == ["1", "I"], chosen)
+    arrow = page.js("[...document.querySelectorAll('.arrows path[data-from]')].map(p => [p.dataset.from, p.dataset.to, Number(p.dataset.value)])[0]")
+    layer, head = arrow[0].split(".")
+    mark = page.js(f"document.querySelector('.head[data-layer=\"{layer}\"][data-head=\"{head}\"] .mark').textContent")
+    check("an arrow leads to it from the head of the previous token", layer == "0" and mark == "P" and arrow[2] > 0.1, arrow, mark)
+    click_head(page, int(layer), int(head))
+    clicks += 1
+    said = of(page, ".head-name")
+    check("a click opens that head", "previous token" in said, said)
+    print(f"       the induction pair is found within {clicks} click of opening, its arrow moves {arrow[2]:.2f} of the weight")
+    reach = page.js("[...document.querySelectorAll('.arrows path[data-from]')].map(p => [p.dataset.from, p.dataset.to])")
+    check("its arrows lead on from it", [f"{layer}.{head}", arrow[1]] in reach, reach)
+    text = page.js("document.getElementById('text').value")
+    check("the text is unfinished, and the model knows how it goes on", text == "plumbercatsplumberca" and bars(page)[0][0] == "t" and bars(page)[0][1] > 0.5, text, bars(page))
+    script = page.js("[...document.scripts].filter(s => s.type === 'module' || s.id === 'worker').reduce((n, s) => n + s.textContent.length, 0)")
+    print(f"       {script / 1000:.0f} kB of script")
+    check("less than 250 kB of script", script < 250_000, script)
+    views(page)
+    check("the lesson's model: no error, no request", not page.problems(), page.problems())
+    page.close()
+
+
+def views(page):
+    """The three views of bertviz and CircuitsVis's patterns, and how many clicks lead there."""
+    grid = page.js("document.querySelectorAll('.head').length")
+    page.js("document.querySelector('.as-lines').click()")
+    page.settle()
+    lines = of(page, ".stage", "dataset.view")
+    page.js("document.querySelector('.as-vectors').click()")
+    page.settle()
+    vectors = of(page, ".stage", "dataset.view")
+    page.js("document.querySelector('.as-matrix').click()")
+    page.settle()
+    colored = page.js("[...document.querySelectorAll('.strip .token')].filter(t => t.style.background).length")
+    check("bertviz's model view (0 clicks), head view (1), neuron view (1), CircuitsVis's pattern view with its text (0)",
+          grid == 4 and lines == "lines" and vectors == "vectors" and colored > 3, grid, lines, vectors, colored)
+    print("       clicks: model view 0, head view 1, neuron view 1, pattern view 0")
+
+
+def vectors(open_page, folder):
+    """The pair opened: the products sum to the score, whose softmax is the weight."""
+    page = open_page("induction", width=1400)
+    page.js("document.querySelector('.as-vectors').click()")
+    page.settle()
+    svg = download(page, "save-svg", folder / "saved", "svg").read_text()
+    check("the pair is saved as SVG, with its axes", is_svg(folder / "saved" / next((folder / "saved").glob("*.svg")).name) and "← Key" in svg and "Feature 1 … 32" in svg and "query × key" in svg)
+    before = page.js("document.querySelector('.workbench .picture').toDataURL()")
+    page.js("document.querySelector('.workbench .stage').focus()")
+    page.key("ArrowUp")
+    check("arrow keys choose the key", page.js("document.querySelector('.workbench .picture').toDataURL()") != before)
+    page.js("document.querySelector('.as-matrix').click()")
+    plain = page.js("document.querySelector('.workbench .picture').toDataURL()")
+    after(page, "(() => { const s = document.querySelector('.by'); s.value = 'value'; s.dispatchEvent(new Event('change')); })()")
+    check("weights times the length of the value are another picture", page.js("document.querySelector('.workbench .picture').toDataURL()") != plain)
+    check("the pair: no error, no request", not page.problems(), page.problems())
+    page.close()
+
+
+def patched(open_page):
+    """A head of the second text is dragged onto the first one's."""
+    page = open_page("induction", width=1400)
+    plain = bars(page)
+    type_text(page, "qlumbercatsqlumberca", "second")
+    check("both texts have their heads", page.js("document.querySelectorAll('.head').length") == 8)
+    page.wait("document.querySelector('.head[data-run=\"1\"]').draggable")
+    before = int(page.js("document.documentElement.dataset.computed"))
+    page.js("""(() => { const data = new DataTransfer(), from = document.querySelector('.head[data-run="1"][data-layer="1"][data-head="0"]'), to = document.querySelector('.head[data-run="0"][data-layer="0"][data-head="1"]').parentElement;
+      const send = (element, type) => element.dispatchEvent(new DragEvent(type, { bubbles: true, cancelable: true, dataTransfer: data }));
+      send(from, 'dragstart'), send(to, 'dragover'), send(to, 'drop'), send(from, 'dragend'); })()""")
+    page.wait(f"Number(document.documentElement.dataset.computed) > {before}")
+    check("a head that is dropped brings its output along", of(page, '.head[data-run="0"][data-layer="1"][data-head="0"] .value') == "from text 2" and bars(page) != plain, bars(page))
+    dragged = bars(page)
+    after(page, "document.getElementById('all-on').click()")
+    check("and can be given back", distance([v for _, v in bars(page)], [v for _, v in plain]) < 1e-9)
+    click_head(page, 1, 0)
+    before = int(page.js("document.documentElement.dataset.computed"))
+    page.js("document.activeElement.blur()")
+    page.key("c")
+    page.wait(f"Number(document.documentElement.dataset.computed) > {before}")
+    check("by keyboard, c does the same", bars(page) == dragged, bars(page), dragged)
+    before = int(page.js("document.documentElement.dataset.computed"))
+    page.key("x")
+    page.wait(f"Number(document.documentElement.dataset.computed) > {before}")
+    after(page, "document.querySelectorAll('button.column-name')[0].click()")
+    off = page.js("[...document.querySelectorAll('.part[aria-checked=false]')].map(b => b.dataset.part)")
+    check("the name of a column turns its heads", off == ["0.0", "1.0"], off)
+    check("patching: no error, no request", not page.problems(), page.problems())
+    page.close()
+
+
+def addressed(b, folder):
+    """Text, second text, switches, heads and view stand in the address."""
+    page = browser.Page(b, folder / "induction.html", width=1400)
+    type_text(page, "abcdefabcd")
+    type_text(page, "xbcdefxbcd", "second")
+    switch(page, "0.1")
+    page.js("document.querySelector('.as-lines').click()")
+    page.wait("['text=abcdefabcd', 'second=xbcdefxbcd', 'off=1.2', 'view=lines'].every(part => location.hash.includes(part))", 10)
+    state = "[document.getElementById('text').value, document.getElementById('second').value, [...document.querySelectorAll('.part[aria-checked=false]')].map(b => b.dataset.part).join(), document.querySelector('.stage').dataset.view, document.querySelector('.head[aria-pressed=true]').getAttribute('aria-label')]"
+    before, address = page.js(state), page.js("location.href")
+    page.call("Page.navigate", url="about:blank")
+    page.wait("location.href === 'about:blank'")
+    page.call("Page.navigate", url=address)
+    page.wait("document.documentElement?.dataset.ready === 'true'")
+    check("the address leads back to texts, switches, view and head", page.js(state) == before and before[2] == "0.1", page.js(state), before)
     page.close()
 
 
@@ -451,12 +551,16 @@ def test(b, program, folder):
     check("no error, no request", not page.problems(), page.problems())
     page.close()
     large(b, open_page)
+    opened(open_page)
+    vectors(open_page, folder)
+    patched(open_page)
+    addressed(b, folder)
 
     def asked(**how):
         page = open_page("training", hurry=10, **how)
         switch(page, "0.1")
         page.js("document.getElementById('matter').click()")
-        page.wait("document.querySelector('#parts [data-value]') !== null")
+        page.wait("document.querySelector('.part[data-value]') !== null")
         page.wait("document.querySelector('#losses svg') !== null")
         type_text(page, "bcdefghijk", "second")
         return page

@@ -41,14 +41,16 @@ json expected(const nn::GPT& gpt, const text::CharVocabulary& vocabulary) {
   json all{{"ids", ids.to_vector<std::int64_t>()}, {"second", others.to_vector<std::int64_t>()}};
   all["logits"] = list(gpt(ids));
   const nn::Lens lens(gpt);
-  const std::vector<std::string> parts{"*.attn.z", "*.mlp.out", "*.attn.weights"};
+  const bool mlps = !gpt.options().attention_only();
+  std::vector<std::string> parts{"*.attn.z", "*.attn.weights"};
+  if (mlps) parts.emplace_back("*.mlp.out");
   const nn::LensRun own = lens.run(ids, parts), other = lens.run(others, parts);
   for (const auto& [how, value] : {std::pair<std::string, nn::LensEdit>("zero", nn::zero()),
                                    {"mean", nn::mean_of(own)},
                                    {"other", nn::from(other)}}) {
-    for (const auto& [part, edited] :
-         {std::pair<std::string, nn::Lens>("0.1", lens.with("h.0.attn.z", nn::head(1), value)),
-          {"1.mlp", lens.with("h.1.mlp.out", value)}}) {
+    std::vector<std::pair<std::string, nn::Lens>> edits{{"0.1", lens.with("h.0.attn.z", nn::head(1), value)}};
+    if (mlps) edits.emplace_back("1.mlp", lens.with("h.1.mlp.out", value));
+    for (const auto& [part, edited] : edits) {
       const nn::LensRun run = edited.run(ids, {"*.attn.weights"});
       all["edits"].push_back({{"how", how}, {"part", part}, {"logits", list(run.output)}, {"moved", moved(own, run)}});
     }
@@ -58,7 +60,8 @@ json expected(const nn::GPT& gpt, const text::CharVocabulary& vocabulary) {
   const Tensor targets = ids[{range(), range(1, T)}];
   const auto loss = [&] { return nn::cross_entropy(gpt(ids)[{range(), range(0, T - 1)}], targets); };
   all["matter"] = nn::ablate_heads(lens, loss).to_vector<float>();
-  for (std::int64_t layer = 0; layer < gpt.options().num_layers(); ++layer) {
+  all["matter_mlp"] = json::array();
+  for (std::int64_t layer = 0; mlps && layer < gpt.options().num_layers(); ++layer) {
     const std::string mlp = "h." + std::to_string(layer) + ".mlp.out";
     const Tensor without = lens.with(mlp, nn::zero()).run(loss, {}).output;
     all["matter_mlp"].push_back(without.item() - loss().item());

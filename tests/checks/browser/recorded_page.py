@@ -278,13 +278,10 @@ def large(open_page, folder):
     check("256 tokens open soon", opened < 2000, opened)
     check("256 tokens follow the pointer", move < 32, move)
     page.screenshot(folder / "large.png")
-    shown = """(() => { const list = document.querySelector('.workbench .list').getBoundingClientRect();
-      const head = document.querySelector('.head[aria-pressed="true"]').getBoundingClientRect();
-      return head.top >= list.top - 1 && head.bottom <= list.bottom + 1; })()"""
+    all_at_once(page, "144 heads in a window of 1600")
     choose(page, 0, 0)
-    for key, to in (("p", "last"), ("n", "first")):
-        page.key(key)
-        check(f"the list scrolls to the {to} head", page.js(shown))
+    page.key("p")
+    check("p leads around the end of 144 heads", page.js("document.querySelector('.head[aria-pressed=\"true\"]').dataset.layer") == "11")
     choose(page, 0, 1)  # one that looks everywhere
     page.js("document.querySelector('.workbench .as-lines').click()")
     page.settle()
@@ -354,9 +351,9 @@ def own_numbers(page):
         for j in roles:
             given = [None] * len(roles)
             given[i], given[j] = 0.95, max(given[j] or 0, roles[j][1] + 0.01)
-            said = inside(page, f"roleOf({json.dumps([0.95 if k == i else v for k, v in enumerate(given)])})")
+            said = inside(page, f"roleOf({json.dumps([[0.95 if k == i else v, 0.96, 0.1] if k == i or v else None for k, v in enumerate(given)])}).words")
             check(f"of {role} and {roles[j][0]} the larger one names the head", said == f"{role} 0.95", said)
-        said = inside(page, f"[{least}, {least - 0.01}].map(v => roleOf({json.dumps([0] * len(roles))}.with({i}, v)))")
+        said = inside(page, f"[{least}, {least - 0.01}].map(v => roleOf({json.dumps([None] * len(roles))}.with({i}, [v, v, 0]))?.words ?? '')")
         check(f"{role} begins at its threshold", said == [f"{role} {least:.2f}", ""], said)
     for layer, head in ((1, 2), (2, 5)):
         choose(page, layer, head)
@@ -375,7 +372,8 @@ def own_numbers(page):
     said = page.js("[...document.querySelectorAll('.head')].map(h => [Number(h.dataset.layer), Number(h.dataset.head), h.querySelector('.value').textContent])")
     expected = []
     for layer, head, _ in said:
-        passed = [(roles_written[layer, 4][head][i], role) for i, (role, least) in roles.items() if (roles_written[layer, 4][head][i] or 0) >= least]
+        values = [role and role[0] or 0 for role in roles_written[layer, 4][head]]
+        passed = [(values[i], role) for i, (role, least) in roles.items() if values[i] >= least]
         expected.append([layer, head, "%s %.2f" % max(passed)[::-1] if passed else ""])
     check("a head is named by a measure above its threshold, and by no other", said == expected and any(e[2] for e in expected) and
           not all(e[2] for e in expected), [s for s, e in zip(said, expected) if s != e])
@@ -441,11 +439,83 @@ def many_lines(page, folder):
     check("the files of both views have different names", names[0] != names[1], names)
 
 
+def all_at_once(page, what):
+    """Every head of the grid is in the window at once, and large enough to be met."""
+    page.js("document.querySelector('.workbench .grids').scrollIntoView({ block: 'start', behavior: 'instant' })")
+    boxes = page.js("[...document.querySelectorAll('.head')].map(h => { const b = h.getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom]; })")
+    width, height = page.js("[innerWidth, innerHeight]")
+    print(f"       {what}: {len(boxes)} heads of {min(r - l for l, _, r, _ in boxes):.0f} x {min(b - t for _, t, _, b in boxes):.0f} pixels")
+    check(f"{what}: all at once", len(boxes) == 144 and all(l >= 0 and t >= 0 and r <= width and b <= height for l, t, r, b in boxes), boxes[-1])
+    check(f"{what}: in rows of a layer", len({t for _, t, *_ in boxes}) == 12 and len({l for l, *_ in boxes}) == 12)
+    page.js("scrollTo({ top: 0, behavior: 'instant' })")
+    page.settle()
+
+
 def touched(open_page):
     page = open_page("large", width=390)
+    all_at_once(page, "144 heads on a phone")
     sizes = page.js("[...document.querySelectorAll('.head')].map(h => { const b = h.getBoundingClientRect(); return Math.min(b.width, b.height); })")
-    check("on a phone, 12 heads can be met by a finger", min(sizes) >= 44, min(sizes))
+    check("on a phone each of 144 heads has the 24 pixels that WCAG 2.2 asks for", min(sizes) >= 24, min(sizes))
     page.close()
+    page = open_page("training", width=390)
+    sizes = page.js("[...document.querySelectorAll('.head')].map(h => { const b = h.getBoundingClientRect(); return Math.min(b.width, b.height); })")
+    check("on a phone, four heads a layer have 44", min(sizes) >= 40, min(sizes))
+    page.close()
+
+
+def bench(open_page):
+    """The text that colours, several heads in their colours, and what the words mean."""
+    page = open_page("model")
+    tokens = page.js("[...document.querySelectorAll('.strip .token')].map(t => t.textContent)")
+    check("the text is a strip of its tokens", len(tokens) == 48 and tokens[:4] == ["the", "quick", "brown", "fox"], tokens)
+    choose(page, 0, 0)
+    colors = "[...document.querySelectorAll('.strip .token')].map(t => t.style.background)"
+    before = page.js(colors)
+    box = page.js("(() => { const b = document.querySelectorAll('.strip .token')[20].getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2]; })()")
+    page.move(*box)
+    seen = page.js(colors)
+    darkest = inside(page, "LIGHT_WEIGHTS.at(-1)")
+    strongest = page.js("[...document.querySelectorAll('.strip .token')].reduce((best, t, i, all) => { const of = e => { const c = (e.style.background.match(/\\d+/g) ?? [255, 255, 255]).map(Number); return c[0] + c[1] + c[2]; }; return of(t) < of(all[best]) ? i : best; }, 0)")
+    check("pointing at a token colours those that it attends to", seen != before and strongest == 19, strongest, darkest)
+    check("what comes later has no colour", all(c == "" for c in seen[21:]))
+    check("the picture follows", tip(page) == "query “" + tokens[20] + "”", tip(page))
+    page.click(*box)
+    page.move(5, 5)
+    check("a click holds it", page.js(colors) == seen)
+    page.key("Escape")
+    several(page)
+    words = page.js("[...document.querySelectorAll('.term')].map(t => [t.textContent, t.dataset.about])")
+    check("head, layer, query, key and agreement are explained in a line", {"head", "layer", "query", "key", "Agreement"} <= {word for word, _ in words} and all(8 < len(about) < 160 for _, about in words), words)
+    page.js("document.querySelector('.term').focus()")
+    check("the line is shown at the word", not page.js("document.querySelector('.about-tip').hidden") and page.js("document.querySelector('.about-tip').textContent") == words[0][1])
+    check("one main, headings in order", page.js("""document.querySelectorAll('main').length === 1 && document.querySelectorAll('h1').length === 1"""))
+    check("the bench: no error, no request", not page.problems(), page.problems())
+    page.close()
+
+
+def several(page):
+    page.js("document.querySelector('.several').click()")
+    for layer, head in ((1, 2), (2, 4)):
+        choose(page, layer, head)
+    chips = page.js("[...document.querySelectorAll('.chip')].map(c => c.textContent)")
+    check("several heads are chosen", chips == ["layer 1 · head 1 ✕", "layer 2 · head 3 ✕", "layer 3 · head 5 ✕"], chips)
+    check("each in a colour of its own", page.js("new Set([...document.querySelectorAll('.head[aria-pressed=true]')].map(h => getComputedStyle(h).borderTopColor)).size") == 3)
+    page.js("document.querySelector('.as-lines').click()")
+    page.settle()
+    drawn = page.js("""(() => { const c = document.querySelector('.workbench .picture'), p = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, near = [0, 0, 0];
+      const rgb = ['--head-1', '--head-2', '--head-3'].map(n => getComputedStyle(document.documentElement).getPropertyValue(n).trim()).map(h => [1, 3, 5].map(i => parseInt(h.slice(i, i + 2), 16)));
+      for (let i = 0; i < p.length; i += 4) if (p[i + 3] > 220) rgb.forEach((c, k) => { if (Math.abs(p[i] - c[0]) + Math.abs(p[i + 1] - c[1]) + Math.abs(p[i + 2] - c[2]) < 40) ++near[k]; });
+      return near; })()""")
+    check("their lines lie over each other, each in its colour", all(n > 20 for n in drawn), drawn)
+    page.wait("location.hash.includes('heads=1.1.1%2C1.2.3%2C1.3.5')", 10)
+    page.js("document.querySelector('.as-matrix').click()")
+    page.settle()
+    check("as matrices they stand side by side", page.js("document.querySelector('.workbench .stage').getAttribute('aria-label')").startswith("layer 1"))
+    page.js("document.querySelectorAll('.chip')[2].click()")
+    page.settle()
+    check("two have a difference", not page.js("document.querySelector('.as-difference').hidden"))
+    page.js("document.querySelectorAll('.chip')[1].click(), document.querySelector('.several').click()")
+    page.settle()
 
 
 def remembered(b, folder):
@@ -498,6 +568,7 @@ def test(b, program, folder):
     check("no error, no request", not page.problems(), page.problems())
     page.close()
     over_time(open_page)
+    bench(open_page)
     hostile(open_page, folder)
     large(open_page, folder)
     printed(open_page, folder)

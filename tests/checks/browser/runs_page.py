@@ -33,37 +33,60 @@ def pairs(page, truth):
     found = {tuple(text[5:].split(" ↔ ")) for text in shown}
     check("each head is matched with its copy", found == expected, shown)
     check("copies are equal, the changed one is last", all(float(t[:5]) > 0.99 for t in shown[:3]) and float(shown[3][:5]) < 0.99, shown)
-    check("equal heads have no difference", texts(page, "#difference-note") == ["The two heads are equal."], texts(page, "#difference-note"))
+    page.js("document.querySelector('.as-difference').click()")
+    page.settle()
+    check("equal heads have no difference", texts(page, ".notes li") == ["The two heads are equal."], texts(page, ".notes li"))
     page.js("document.querySelectorAll('#pairs button')[3].click()")
     page.settle()
-    note = texts(page, "#difference-note")[0]
+    note = texts(page, ".notes li")[0]
     words = ["the", "tired", "cat", "sat", "<b>down</b>", "there"]
     key, difference = truth["key"], truth["difference"]
-    said = re.fullmatch("The largest difference: “there” → “(.*)”, where (.*) has (.*) more than (.*). The colours are those of the runs.", note)
-    more, less = ("with <dropout>", "plain") if difference > 0 else ("plain", "with <dropout>")
-    check("the largest difference is in the changed row", said is not None and (said[1], said[2], said[4]) == (words[key], more, less) and
+    said = re.fullmatch("The largest difference: “there” → “(.*)”, where the (.*) head has (.*) more. The colours are those of the heads.", note)
+    more = "second" if difference > 0 else "first"
+    check("the largest difference is in the changed row", said is not None and (said[1], said[2]) == (words[key], more) and
           abs(float(said[3]) - abs(difference)) < 0.004, note, truth)
     check("the similarity is the weight that they share", abs(float(shown[3][:5]) - truth["shared"]) < 0.003, shown[3], truth)
-    colors = page.js("""(() => { const c = document.getElementById('difference'), r = c.width / c.clientWidth, d = c.dataset, [left, top, side] = [d.left, d.top, d.side].map(Number);
-      return [...Array(6).keys()].map(k => [...c.getContext('2d').getImageData((left + (k + 0.12) * side) * r, (top + 5.12 * side) * r, 1, 1).data]); })()""")
+    colors = page.js("""(() => { const c = document.querySelector('.picture'), r = c.width / c.clientWidth, d = document.querySelector('.stage').dataset, [left, top, w, h] = [d.left, d.top, d.cellWidth, d.cellHeight].map(Number);
+      return [...Array(6).keys()].map(k => [...c.getContext('2d').getImageData((left + (k + 0.12) * w) * r, (top + 5.12 * h) * r, 1, 1).data]); })()""")
     strength = [(r - b) * alpha * (1 if difference > 0 else -1) for r, _, b, alpha in colors]
-    check("and drawn in the colour of the run that has more", max(range(6), key=strength.__getitem__) == key and strength[key] > 60 * 250, colors, truth)
-    scales = page.js("[...document.querySelectorAll('.run .scale')].map(s => s.value)")
-    check("equal weights have one colour in both runs", scales == ["one", "one"], scales)
-    names = texts(page, ".run .head-name")
-    check("both runs show the pair", "head 3 of 4" in names[0] and "head 1 of 4" in names[1], names)
-    check("the title says which", "plain: h.0.attn, head 3 · with <dropout>: h.0.attn, head 1" in texts(page, "#difference-title")[0], texts(page, "#difference-title"))
+    check("and drawn in the colour of the head that has more", max(range(6), key=strength.__getitem__) == key and strength[key] > 60 * 250, colors, truth)
+    chips = texts(page, ".chip")
+    check("both runs show the pair", chips == ["plain · h.0.attn · head 3 ✕", "with <dropout> · h.0.attn · head 1 ✕"], chips)
+    page.js("document.querySelector('.as-matrix').click()")
+    page.settle()
+    check("equal weights have one colour in both: one scale", page.js("document.querySelector('.stage').getAttribute('aria-label')").startswith("plain"))
+    cells = page.js("""(() => { const c = document.querySelector('.picture'), r = c.width / c.clientWidth, d = document.querySelector('.stage').dataset, [left, top, w, h] = [d.left, d.top, d.cellWidth, d.cellHeight].map(Number);
+      return [...c.getContext('2d').getImageData((left + 0.12 * w) * r, (top + 0.12 * h) * r, 1, 1).data]; })()""")
+    check("a weight of 1 has the strongest colour", cells[3] == 255, cells)
+
+
+def many(open_page):
+    """Three runs: curves, grids and pairs of each two."""
+    page = open_page("three")
+    check("three runs have three grids", texts(page, ".run-name") == ["plain", "with <dropout>", "third"] and page.js("document.querySelectorAll('.list').length") == 3)
+    check("and three curves", page.js("document.querySelectorAll('#charts section:first-child path').length") == 3)
+    page.js("(() => { const s = document.getElementById('pair-second'); s.value = 2; s.dispatchEvent(new Event('change')); })()")
+    page.wait("document.querySelector('#pairs button b').textContent === '1.000'")
+    shown = texts(page, "#pairs button")
+    check("a run and its copy have equal pairs", len(shown) == 4 and all(float(t[:5]) > 0.998 and t[5:].split(' ↔ ')[0] == t[5:].split(' ↔ ')[1] for t in shown), shown)
+    check("three runs: no error, no request", not page.problems(), page.problems())
+    page.close()
 
 
 def test(b, program, folder):
     folder = browser.written(program, folder)
-    for page, _, name in browser.looks(lambda **how: browser.Page(b, folder / "comparison.html", **how)):
+
+    def open_page(name, **how):
+        return browser.Page(b, folder / (name + ".html"), **how)
+
+    many(open_page)
+    for page, _, name in browser.looks(lambda **how: open_page("runs", **how)):
         page.js("document.querySelector('#charts svg').dispatchEvent(new Event('pointerleave')), document.querySelector('#pairs button').click()")
         page.settle()
         curves(page)
-        pairs(page, json.loads((folder / "comparison.json").read_text()))
+        pairs(page, json.loads((folder / "runs.json").read_text()))
         check("names are text", page.js("document.title") == "With & without" and page.js("document.querySelectorAll('dropout').length") == 0)
-        browser.look(page, name, folder / f"comparison_{name}.png")
+        browser.look(page, name, folder / f"runs_{name}.png")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 // All heads of a run: a row for each layer, a column for each head, always as a whole; or all in the order of a measure.
-const LARGEST_CELL = 92, LEAST_CELL = 18, CAPTIONED = 58;
+const LARGEST_CELL = 92, LEAST_CELL = 18, CAPTIONED = 52;
 
 class HeadGrid {
   // place: the element of this run. run: { name, source, switches }: only a run whose model is here has switches.
@@ -63,8 +63,8 @@ class HeadGrid {
 
   // The cells are as large as all of them have room for.
   fit(state) {
-    const sorted = state.sort !== null, cells = this.columns + (this.run.switches?.mlps ? 1 : 0), gap = cells > 8 ? 3 : 6;
-    const width = this.place.clientWidth - this.nameWidth() - gap * cells - 4;
+    const sorted = state.sort !== null, cells = this.columns + (this.run.switches?.mlps ? 1 : 0), gap = cells <= 8 ? 6 : this.place.clientWidth < 400 ? 1 : 3;
+    const width = this.place.clientWidth - this.nameWidth() - gap * cells;
     const across = width / cells, down = (this.bench.gridHeight() - 20) / this.source.layers.length - gap;
     const room = Math.min(LARGEST_CELL, across, down >= CAPTIONED + 28 ? down - 28 : Math.min(down, CAPTIONED - 1));
     const size = sorted ? Math.max(52, room) : Math.max(LEAST_CELL, room);
@@ -75,7 +75,7 @@ class HeadGrid {
   }
 
   // Layers that are counted have their number alone.
-  nameWidth() { return this.names === this.source.layers ? Math.min(104, Math.max(24, ...this.short.map((name) => textWidth(name, 11) + 6))) : 22; }
+  nameWidth() { return this.names === this.source.layers ? Math.min(104, 0.25 * this.place.clientWidth, Math.max(24, ...this.short.map((name) => textWidth(name, 11) + 6))) : 22; }
 
   write(state, layer, head, it) {
     const { button, thumbnail, mark, caption, value } = this.buttons.get(layer + "/" + head), measure = state.sort === null ? null : MEASURES[state.sort];
