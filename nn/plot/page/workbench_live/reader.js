@@ -88,7 +88,7 @@ class Reader {
 
   drawNext() {
     const { ids, secondIds, logits, before, second } = this.live.now, at = this.position, { off } = this.bench.state;
-    const title = (list, t) => `Next token after “${shownId(list[t])}” (${t + 1} of ${list.length})`;
+    const title = (list, t) => `Which token comes after “${shownId(list[t])}”? (${t + 1} of ${list.length})`;
     byId("next-title").textContent = title(ids, at);
     byId("temperature-label").textContent = Number(byId("temperature").value).toFixed(1);
     showBars(byId("bars"), this.chances(logits, at), off.size ? this.chances(before, at) : null, at === ids.length - 1 ? (id) => this.live.append(id) : null);
@@ -96,7 +96,7 @@ class Reader {
     if (!second) return;
     const there = Math.min(at, secondIds.length - 1);
     byId("second-next-title").textContent = title(secondIds, there);
-    showBars(byId("second-bars"), this.chances(second.logits, there), null, null);
+    showBars(byId("second-bars"), this.chances(second.logits, there), null, null, { count: 5 });
   }
 
   // The text in the colours of its losses, instead of the weights.
