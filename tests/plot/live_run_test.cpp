@@ -145,6 +145,36 @@ TEST_CASE("a head with a bias is computed in the page") {
   CHECK(data_of(with)["checks"] != data_of(without)["checks"]);
 }
 
+TEST_CASE("the roles of a model's heads are measured at each snapshot, on data") {
+  nn::GPT gpt(small());
+  std::vector<plot::ModelSnapshot> two{plot::model_snapshot(gpt, 0)};
+  {
+    const NoGrad no_grad;  // without queries and keys, weights are even: no head has a role
+    for (const auto& [name, x] : gpt.named_parameters())
+      if (name.find("qkv") != std::string::npos) Tensor(x).copy_(zeros(x.shape()));
+  }
+  two.push_back(plot::model_snapshot(gpt, 1));
+  const json roles = data_of(page(gpt, WorkbenchOptions().snapshots(two)))["roles"];
+  CHECK(roles.size() == 2);
+  CHECK(roles[0].size() == 2);     // layers
+  CHECK(roles[0][0].size() == 2);  // heads
+  for (const json& role : roles[1][0][0]) CHECK(std::abs(role[0].get<double>()) < 1e-6);
+  CHECK(roles[1][0][0][1][1] == roles[1][0][0][1][2]);  // the weight is that of chance
+  // "abcabcabc": of nine queries, seven see three keys or more, and each has one previous token.
+  const json few = data_of(page(gpt, WorkbenchOptions().role_texts({"abcabcabc"})))["roles"][0][0][0];
+  CHECK(few[1][2].get<double>() == Approx((1. / 3 + 1. / 4 + 1. / 5 + 1. / 6 + 1. / 7 + 1. / 8 + 1. / 9) / 7));
+  // Two texts of five tokens have six such queries; one has three, which are too few.
+  CHECK(data_of(page(gpt, WorkbenchOptions().role_texts({"abcde"})))["roles"][0][0][0][1].is_null());
+  CHECK(data_of(page(gpt, WorkbenchOptions().role_texts({"abcde", "bcdea"})))["roles"][0][0][0][1].is_array());
+  CHECK_THROWS_AS(page(gpt, WorkbenchOptions().role_texts({"xyz"})), Error);
+}
+
+TEST_CASE("a model of attention alone runs in the page") {
+  const json data = data_of(page(nn::GPT(small().attention_only(true))));
+  CHECK(data["config"]["mlps"] == false);
+  for (const json& t : data["config"]["tensors"]) CHECK(t["name"].get<std::string>().find("mlp") == std::string::npos);
+}
+
 TEST_CASE("texts in a page can't become elements of it") {
   const text::CharVocabulary signs("</script>");
   const nn::GPT gpt(small().vocab_size(signs.size()));

@@ -6,6 +6,7 @@
 
 #include "fit/base/error.hpp"
 #include "fit/ops/ops.hpp"
+#include "fit/tensor/random.hpp"
 #include "plot/page_data.hpp"
 #include "support/catch.hpp"
 
@@ -35,20 +36,22 @@ TEST_CASE("a workbench of runs has the heads of each, and needs something to sho
   const WorkbenchRun without_step{"c", {{{"loss", 2}}}, {}};
   CHECK_THROWS_WITH(plot::workbench({loss, without_step}), Contains("a row of 'c' has no step"));
   WorkbenchRun heads{"d", {}, {}}, more{"\"e\" & <f>", {}, {}};
-  heads.heads.add("attention", softmax(ones({2, 3, 3}), -1));
+  heads.heads.add("attention", softmax(randn({2, 9, 9}), -1));
   more.heads = heads.heads;
   const std::string html = plot::workbench({heads, more, loss});
   CHECK_THAT(html, Contains("data-name=\"d\"") && Contains("data-name=\"&quot;e&quot; &amp; &lt;f&gt;\""));
-  CHECK_THROWS_WITH(plot::workbench({heads, more}, WorkbenchOptions().max_bytes(60)), Contains("max_bytes"));
+  const auto o = WorkbenchOptions().max_bytes(400);
+  CHECK_NOTHROW(plot::workbench({heads, loss}, o));
+  CHECK_THROWS_WITH(plot::workbench({heads, more}, o), Contains("max_bytes"));  // all runs count together
   CHECK_THROWS_AS(plot::write_workbench("/dev/null/page.html", {loss}), FileError);
 }
 
-TEST_CASE("the script of a workbench is small, and asks nothing of a network") {
+TEST_CASE("a workbench of a few heads takes less than 250 kB, and has the browser forbid requests") {
   AttentionRecording recording;
   recording.add("attention", softmax(ones({2, 3, 3}), -1));
   const std::string html = plot::workbench(recording);
   CHECK(html.size() < 250'000);
-  CHECK_THAT(html, Contains("default-src 'none'") && !Contains("http://") && !Contains("src=\"http"));
+  CHECK_THAT(html, Contains("default-src 'none'"));
 }
 
 }  // namespace fit::test::workbench_test

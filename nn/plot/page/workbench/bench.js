@@ -337,8 +337,11 @@ class Workbench {
       ...(frames.length > 1 ? [`${frameText(frames[0]).toLowerCase()} to ${frameText(frames.at(-1)).toLowerCase()}`] : [])].join(" · ");
   }
 
-  // The height that all grids have room for.
-  gridHeight() { return (this.whole ? Math.max(300, window.innerHeight - 260) : 420) / (window.innerWidth < 720 || !this.hasRuns ? 1 : this.runs.length); }
+  // The height that a grid has room for. A frame is as high as its page: it says nothing.
+  gridHeight() {
+    const all = this.whole && window.parent === window ? Math.max(300, window.innerHeight - 260) : 420;
+    return all / (window.innerWidth < 720 || !this.hasRuns ? 1 : this.runs.length);
+  }
 }
 
 const hundredth = (share) => (100 * share).toFixed(0) + " %";

@@ -170,7 +170,7 @@ class HeadGrid {
       const found = this.buttons.get(layer + "/" + head);
       return found && { x: found.button.offsetLeft + found.button.offsetWidth / 2, top: found.button.offsetTop, bottom: found.button.offsetTop + found.button.offsetHeight };
     };
-    this.arrows.setAttribute("viewBox", `0 0 ${this.rows.clientWidth} ${this.rows.clientHeight}`);
+    for (const [name, size] of [["width", this.rows.clientWidth], ["height", this.rows.clientHeight]]) this.arrows.setAttribute(name, size);
     this.arrows.replaceChildren(...list.flatMap(({ from, to, value }) => {
       const a = middle(from), b = middle(to);
       if (!a || !b) return [];

@@ -2,6 +2,7 @@
 // part of the bench's state: text, second, ids, off, how, by. Changes go through bench.set().
 class Live {
   constructor() {
+    MEASURES.push({ name: "Moved", unit: "", digits: 3, about: "weight that went to other keys because of the switches" });
     this.worked = new Worked();
     this.state = {
       text: data.samples[0], second: "",
