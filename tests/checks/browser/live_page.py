@@ -3,6 +3,7 @@ a reader would."""
 
 import json
 import math
+import xml.etree.ElementTree
 
 import browser
 from recorded_page import cell, choose, download, inside, is_svg, tip
@@ -458,12 +459,27 @@ def views(page):
 
 
 def vectors(open_page, folder):
-    """The pair opened: the products sum to the score, whose softmax is the weight."""
+    """The pair opened: the products sum to the score, whose softmax is the weight, which brings so much of the value."""
     page = open_page("induction", width=1400)
     page.js("document.querySelector('.as-vectors').click()")
     page.settle()
-    svg = download(page, "save-svg", folder / "saved", "svg").read_text()
-    check("the pair is saved as SVG, with its axes", is_svg(folder / "saved" / next((folder / "saved").glob("*.svg")).name) and "← Key" in svg and "Feature 1 … 32" in svg and "query × key" in svg)
+    svg = download(page, "save-svg", folder / "saved", "svg")
+    check("the pair is saved as SVG", is_svg(svg))
+    shown = [e.text for e in xml.etree.ElementTree.parse(svg).getroot().iter("{http://www.w3.org/2000/svg}text")]
+    check("with its axes", {"query", "key", "query × key, feature by feature", "Feature 1 … 32 of the head →"} <= set(shown), shown)
+    numbers = shown[shown.index("← Key") + 1:-1]
+    start_worker(page)
+    ids = page.js("[...document.querySelectorAll('.strip .token')].map(t => Number(t.dataset.id))")
+    joint = page.js(f"askModel('run', {{ snapshot: 5, ids: {ids}, edits: new Map(), second: null }}).then(r => [...r.joints[1]])")
+    T, D, F = len(ids), 32, 192
+    query, rows = joint[(T - 1) * F:][:D], []
+    for t in range(T):
+        key, value = joint[t * F + 2 * D:][:D], joint[t * F + 4 * D:][:D]
+        rows.append((sum(a * b for a, b in zip(query, key)), math.sqrt(sum(v * v for v in value))))
+    weights = chances([score / math.sqrt(D) for score, _ in rows])
+    expected = [(score, w, w * length) for (score, length), w in zip(rows, weights)]
+    got = [tuple(float(v.replace("−", "-")) for v in numbers[4 * i + 1:4 * i + 4]) for i in range(len(numbers) // 4)]
+    check("its numbers are those of the vectors", len(got) == T and all(abs(a - b) < tolerance for g, e in zip(got, expected) for a, b, tolerance in zip(g, e, (0.0051, 0.003, 0.01))), got, expected)
     before = page.js("document.querySelector('.workbench .picture').toDataURL()")
     page.js("document.querySelector('.workbench .stage').focus()")
     page.key("ArrowUp")

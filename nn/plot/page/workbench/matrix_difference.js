@@ -23,12 +23,12 @@ const differenceView = {
   ...matrixView,
 
   layout(heads, room, state) {
-    const [first, second] = heads, most = largestDifference(first, second);
-    return { ...matrixView.layout(first, room, state), second, most, largest: Math.max(Math.abs(most.v), 1e-3) };
+    const [first, second] = heads, farthest = largestDifference(first, second);
+    return { ...matrixView.layout(first, room, state), second, farthest, largest: Math.max(Math.abs(farthest.v), 1e-3) };
   },
 
   paint(painter, l) {
-    const { head, second, cw, ch, left, top, most } = l, gap = Math.min(cw, ch) > 8 ? 1 : 0;
+    const { head, second, cw, ch, left, top, farthest } = l, gap = Math.min(cw, ch) > 8 ? 1 : 0;
     for (let q = 0; q < head.rows; ++q)
       for (let k = 0; k < head.cols; ++k) {
         const hidden = head.reason(q, k), v = second.value(q, k) - head.value(q, k), color = hidden ? theme.hidden : differenceColor(v, l.largest);
@@ -39,9 +39,9 @@ const differenceView = {
       }
     this.paintNames(painter, l);
     this.paintDifferenceBar(painter, l);
-    const where = `${quoted(head.queries[most.q])} → ${quoted(head.keys[most.k])}`;
-    return Math.abs(most.v) < 0.005 ? "The two heads are equal."
-      : `The largest difference: ${where}, where the ${most.v > 0 ? "second" : "first"} head has ${Math.abs(most.v).toFixed(3)} more. The colours are those of the heads.`;
+    const where = `${quoted(head.queries[farthest.q])} → ${quoted(head.keys[farthest.k])}`;
+    return Math.abs(farthest.v) < 0.005 ? "The two heads are equal."
+      : `The largest difference: ${where}, where the ${farthest.v > 0 ? "second" : "first"} head has ${Math.abs(farthest.v).toFixed(3)} more. The colours are those of the heads.`;
   },
 
   // From what the second head has more, on top, to what the first has more.
