@@ -169,7 +169,7 @@ def text_view(page):
       ['head-0', 'head-1'].map(c => t.querySelectorAll(`path.${c}`).length)]; })()"""
     first = page.js(state)
     check("the last token is chosen, and its arcs are drawn", first == ["z", ["First: from “z” to “x” 60 %, “y” 20 %, “z” 20 %", "Second: from “x” to “x” 100 %"], [3, 1]], first)
-    page.move(*middle(page, "document.querySelectorAll('.token')[1]"))
+    page.move(*middle(page, "document.querySelectorAll('.text-view .token')[1]"))
     pointed = page.js(state)
     check("the arcs follow the pointer", pointed[0] == "y" and pointed[1][0] == "First: from “y” to “x” 63 %, “y” 38 %" and pointed[2][0] == 2, pointed)
     page.js("document.querySelector('.text-view').focus()")

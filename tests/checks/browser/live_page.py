@@ -171,7 +171,7 @@ def kind(open_page, folder, name):
 
 def roles(page):
     """What heads are called is what C++ measured on data: no text of the reader changes it."""
-    named = "[...document.querySelectorAll('.head')].map(h => h.querySelector('.mark').textContent)"
+    named = "[...document.querySelectorAll('.head')].map(h => h.querySelector('.role').textContent)"
     before = page.js(named)
     for text in ("aa", "abcabcabcabc"):
         type_text(page, text)
@@ -418,11 +418,11 @@ def opened(open_page):
     page = open_page("induction", width=1400)
     page.wait("document.querySelector('.arrows path[data-from]') !== null")
     clicks = 0
-    chosen = page.js("(() => { const h = document.querySelector('.head[aria-pressed=true]'); return [h.dataset.layer, h.querySelector('.mark').textContent]; })()")
+    chosen = page.js("(() => { const h = document.querySelector('.head[aria-pressed=true]'); return [h.dataset.layer, h.querySelector('.role').textContent]; })()")
     check("the page opens on the induction head", chosen == ["1", "I"], chosen)
     arrow = page.js("[...document.querySelectorAll('.arrows path[data-from]')].map(p => [p.dataset.from, p.dataset.to, Number(p.dataset.value)])[0]")
     layer, head = arrow[0].split(".")
-    mark = page.js(f"document.querySelector('.head[data-layer=\"{layer}\"][data-head=\"{head}\"] .mark').textContent")
+    mark = page.js(f"document.querySelector('.head[data-layer=\"{layer}\"][data-head=\"{head}\"] .role').textContent")
     check("an arrow leads to it from the head of the previous token", layer == "0" and mark == "P" and arrow[2] > 0.1, arrow, mark)
     click_head(page, int(layer), int(head))
     clicks += 1

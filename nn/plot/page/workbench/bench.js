@@ -269,7 +269,7 @@ class Workbench {
     const there = new Set(this.loaded.flat(2).map((head) => roleOf(head.roles)?.letter).filter(Boolean));
     this.part("roles").replaceChildren(...(there.size ? [...ROLES.filter(({ letter }) => there.has(letter)).map(({ name, letter }) => {
       const item = document.createElement("span"), mark = document.createElement("b");
-      mark.className = "mark";
+      mark.className = "role";
       mark.textContent = mark.dataset.role = letter;
       item.append(mark, " " + name);
       return item;

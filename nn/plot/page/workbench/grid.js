@@ -135,7 +135,7 @@ class HeadGrid {
     button.type = "button";
     button.className = "head";
     Object.assign(button.dataset, { layer, head, run: this.index });
-    mark.className = "mark";
+    mark.className = "role";
     value.className = "value";
     button.append(thumbnail, mark, caption, value);
     cell.append(button);
