@@ -95,9 +95,9 @@ const Writer writers[] = {
        recording.add("layer", softmax(x.reshape({1, 1, x.numel()})));
        plot::write_workbench(p, recording);
      }},
-    {"workbench of runs", ".html", "nn/plot/workbench.cpp", nullptr,
+    {"workbench of runs", ".html", "nn/plot/workbench.cpp", "workbench.hpp",
      [](const std::string& p, const Tensor& x) { plot::write_workbench(p, {run_of(x)}); }},
-    {"workbench of a model", ".html", "nn/plot/workbench.cpp", nullptr,
+    {"workbench of a model", ".html", "nn/plot/workbench.cpp", "workbench.hpp",
      [](const std::string& p, const Tensor& x) {
        const auto o = plot::WorkbenchOptions().title(std::to_string(x.numel()));
        plot::write_workbench(p, small_gpt(), text::CharVocabulary("abcd"), {"ab"}, o);

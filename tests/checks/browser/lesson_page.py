@@ -509,6 +509,8 @@ def test(b, program, folder, out=None):
             if path.stem == "induction" and name == "1400_dark":
                 titles = page.js("[...document.querySelectorAll('figure svg text[font-weight]')].map(t => t.textContent)")
                 check("a loss that rises is called so", {"Rise of the loss without the head", "Rise of the loss with the head's mean"} <= set(titles) and "Loss without the head" not in titles, titles)
+                found = page.js("[...document.querySelectorAll('.workbench .head')].map(h => [h.dataset.layer, h.querySelector('.role').textContent, h.getAttribute('aria-pressed')])")
+                check("the induction pair is marked, and its second head chosen, without a click", ["1", "I", "true"] in found and ["0", "P", "false"] in found, found)
             if path == pages[0]:
                 check(f"{what}: a failed claim is red",
                       page.js("getComputedStyle(document.querySelector('.claim.failed')).color") == RED[dark])

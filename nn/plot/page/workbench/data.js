@@ -25,7 +25,7 @@ const MEASURES = [
 // (even weights), 1 all weight. C++ has measured a role as [number, weight, weight by chance], or null.
 const ROLES = [
   { name: "self", about: "It looks at its own token", letter: "S", threshold: 0.5 },
-  { name: "previous token", about: "It looks at the token before", letter: "P", threshold: 0.4 },
+  { name: "previous token", about: "It looks at the token before", letter: "P", threshold: 0.3 },
   { name: "first token", about: "It looks at the first token: often a place to rest", letter: "F", threshold: 0.5 },
   { name: "duplicate", about: "It looks at earlier copies of the same token", letter: "D", threshold: 0.4 },
   { name: "induction", about: "It looks behind earlier copies of the same token: at what came next there", letter: "I", threshold: 0.4 },
