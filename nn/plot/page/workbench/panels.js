@@ -1,5 +1,5 @@
 // The chosen heads as matrices side by side, on one scale.
-const LEAST_PANEL = 250, TITLE = 20;
+const LEAST_PANEL = 200, TITLE = 20;
 
 const panelsView = {
   layout(heads, room, state) {
