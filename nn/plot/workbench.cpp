@@ -1,5 +1,6 @@
 #include "fit/workbench.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>

@@ -431,6 +431,8 @@ def opened(open_page):
     print(f"       the induction pair is found within {clicks} click of opening, its arrow moves {arrow[2]:.2f} of the weight")
     reach = page.js("[...document.querySelectorAll('.arrows path[data-from]')].map(p => [p.dataset.from, p.dataset.to])")
     check("its arrows lead on from it", [f"{layer}.{head}", arrow[1]] in reach, reach)
+    words = page.js("[...document.querySelectorAll('.term')].map(t => t.textContent)")
+    check("what a newcomer cannot know is explained at the place", {"head", "layer", "query", "key", "residual", "MLP", "Agreement", "Arrows", "previous token"} <= set(words), words)
     text = page.js("document.getElementById('text').value")
     check("the text is unfinished, and the model knows how it goes on", text == "plumbercatsplumberca" and bars(page)[0][0] == "t" and bars(page)[0][1] > 0.5, text, bars(page))
     script = page.js("[...document.scripts].filter(s => s.type === 'module' || s.id === 'worker').reduce((n, s) => n + s.textContent.length, 0)")
@@ -530,15 +532,16 @@ def addressed(b, folder):
     type_text(page, "abcdefabcd")
     type_text(page, "xbcdefxbcd", "second")
     switch(page, "0.1")
+    set_input(page, "temperature", 0.5)
     page.js("document.querySelector('.as-lines').click()")
-    page.wait("['text=abcdefabcd', 'second=xbcdefxbcd', 'off=1.2', 'view=lines'].every(part => location.hash.includes(part))", 10)
-    state = "[document.getElementById('text').value, document.getElementById('second').value, [...document.querySelectorAll('.part[aria-checked=false]')].map(b => b.dataset.part).join(), document.querySelector('.stage').dataset.view, document.querySelector('.head[aria-pressed=true]').getAttribute('aria-label')]"
+    page.wait("['text=abcdefabcd', 'second=xbcdefxbcd', 'off=1.2', 'view=lines', 'temperature=0.5'].every(part => location.hash.includes(part))", 10)
+    state = "[document.getElementById('text').value, document.getElementById('second').value, document.querySelector('#bars button').dataset.value, [...document.querySelectorAll('.part[aria-checked=false]')].map(b => b.dataset.part).join(), document.querySelector('.stage').dataset.view, document.querySelector('.head[aria-pressed=true]').getAttribute('aria-label')]"
     before, address = page.js(state), page.js("location.href")
     page.call("Page.navigate", url="about:blank")
     page.wait("location.href === 'about:blank'")
     page.call("Page.navigate", url=address)
     page.wait("document.documentElement?.dataset.ready === 'true'")
-    check("the address leads back to texts, switches, view and head", page.js(state) == before and before[2] == "0.1", page.js(state), before)
+    check("the address leads back to texts, switches, view and head", page.js(state) == before and before[3] == "0.1", page.js(state), before)
     page.close()
 
 

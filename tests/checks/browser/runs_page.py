@@ -5,6 +5,7 @@ import re
 
 import browser
 from browser import check
+from recorded_page import download, is_svg
 
 
 def texts(page, elements):
@@ -60,6 +61,16 @@ def pairs(page, truth):
     check("a weight of 1 has the strongest colour", cells[3] == 255, cells)
 
 
+def saved(page, folder):
+    """Both pictures of a pair name their axes and their runs as SVG."""
+    for view in ("as-difference", "as-matrix"):
+        page.js(f"document.querySelector('.{view}').click()")
+        page.settle()
+        svg = download(page, "save-svg", folder / "saved", "svg")
+        text = svg.read_text()
+        check(f"{view}: the SVG names both axes and the run", is_svg(svg) and "← Query" in text and "Key →" in text and "plain" in text)
+
+
 def many(open_page):
     """Three runs: curves, grids and pairs of each two."""
     page = open_page("three")
@@ -85,6 +96,8 @@ def test(b, program, folder):
         page.settle()
         curves(page)
         pairs(page, json.loads((folder / "runs.json").read_text()))
+        if name == "1400_dark":
+            saved(page, folder)
         check("names are text", page.js("document.title") == "With & without" and page.js("document.querySelectorAll('dropout').length") == 0)
         browser.look(page, name, folder / f"runs_{name}.png")
 

@@ -136,6 +136,7 @@ class Live {
 
   readAddress(given) {
     const changes = {};
+    this.reader.readAddress(given);
     for (const name of ["text", "second"]) if (given.has(name)) changes[name] = given.get(name);
     const parts = (name, what) => (given.get(name) ?? "").split(",").map((text) => text.match(/^(\d+)\.(\d+|mlp)$/)).filter(Boolean)
       .map(([, layer, head]) => [`${layer - 1}.${head === "mlp" ? head : head - 1}`, what]).filter(([part]) => this.switches.parts.has(part) || !this.switches.parts.size);
@@ -145,6 +146,7 @@ class Live {
 
   writeAddress(parts) {
     const { text, second, off } = this.bench.state;
+    this.reader.writeAddress(parts);
     if (text !== data.samples[0]) parts.set("text", text);
     if (second) parts.set("second", second);
     for (const [name, what] of [["off", "off"], ["patched", "other"]]) {

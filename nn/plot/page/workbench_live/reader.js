@@ -1,4 +1,6 @@
 // The reader's texts: the fields, the bars of the next token, sampling, and what the switches change, in words.
+const READER_ADDRESS = { temperature: "temperature", top: "top-k" }; // in the address: the field
+
 class Reader {
   constructor(live) {
     this.live = live;
@@ -12,7 +14,10 @@ class Reader {
     on("text", "input", () => live.setText(byId("text").value));
     on("second", "input", () => bench.set({ second: byId("second").value }));
     on("sample", "change", () => live.setText(data.samples[Number(byId("sample").value)]));
-    for (const id of ["temperature", "top-k"]) on(id, "input", () => live.now && this.drawNext());
+    for (const id of Object.values(READER_ADDRESS)) on(id, "input", () => {
+      bench.address?.write();
+      if (live.now) this.drawNext();
+    });
     on("sample-one", "click", () => this.sample(1));
     on("sample-many", "click", () => this.sample(20));
     on("how", "change", () => { live.matter = null; bench.set({ how: byId("how").value }); });
@@ -61,6 +66,15 @@ class Reader {
   }
 
   fits() { return this.live.now?.secondIds?.length === this.live.now?.ids.length; }
+
+  // How the reader samples, in the address.
+  readAddress(given) {
+    for (const [name, id] of Object.entries(READER_ADDRESS)) if (given.has(name)) byId(id).value = given.get(name);
+  }
+
+  writeAddress(parts) {
+    for (const [name, id] of Object.entries(READER_ADDRESS)) if (byId(id).value !== byId(id).defaultValue) parts.set(name, byId(id).value);
+  }
 
   // ---- drawing
 
