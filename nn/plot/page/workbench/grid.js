@@ -131,7 +131,7 @@ class HeadGrid {
   cellOf(layer, head) {
     const cell = document.createElement("div"), button = document.createElement("button");
     const thumbnail = document.createElement("i"), mark = document.createElement("b"), caption = document.createElement("span"), value = document.createElement("span");
-    cell.className = "cell";
+    cell.className = "head-cell";
     button.type = "button";
     button.className = "head";
     Object.assign(button.dataset, { layer, head, run: this.index });

@@ -17,7 +17,7 @@ class Switches {
 
   mlpCell(layer, name) {
     const cell = document.createElement("div"), value = document.createElement("span"), part = `${layer}.mlp`;
-    cell.className = "cell mlp";
+    cell.className = "head-cell mlp";
     value.className = "value";
     cell.append(this.button(part, `MLP of ${name}`), value);
     return cell;
