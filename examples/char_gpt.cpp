@@ -223,7 +223,7 @@ int main(int argc, char** argv) {
     e.picture("loss",
               page.loss(plot::LineOptions().title("Shakespeare").xlabel("Step").ylabel("Nats a letter").smooth()));
     e.model("model", *model, alphabet, {"To be, or not to ", "ROMEO:", alphabet.decode(line)},
-            plot::ModelPageOptions().title("Shakespeare, letter by letter"));
+            plot::WorkbenchOptions().title("Shakespeare, letter by letter"));
     e.at_most("loss over the whole validation tenth, in nats a letter", validated, e.given("--today") ? 1.75 : 1.90);
     e.beside_int8(
         "loss", *model, [&](nn::GPT& m) { return mean_loss(m, validation); }, validated, 0.01);

@@ -159,7 +159,7 @@ int main(int argc, char** argv) {
     for (const std::string& name : invented) std::cout << "  " << name << '\n';
 
     e.model("model", model, alphabet, {"mari", "katharina", "alexander"},
-            plot::ModelPageOptions().title("A model of names").prefix("\n").snapshots(snapshots));
+            plot::WorkbenchOptions().title("A model of names").prefix("\n").snapshots(snapshots));
     e.picture("loss", page.loss(plot::LineOptions().title("Names").xlabel("Step").ylabel("Nats a character").smooth()));
     e.claim("ten new names were found", invented.size() == 10);
     const double goal = e.quick ? 2.6 : 2.2;

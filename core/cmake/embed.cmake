@@ -1,5 +1,5 @@
 # cmake -DOUT=FILE.cpp -DFOLDER=DIR -P embed.cmake: embeds the texts of DIR as C++ strings, one for each page
-# and file type. attention_js is DIR/attention/*.js, joined in alphabetical order; the same for .css and .html.
+# and file type. workbench_js is DIR/workbench/*.js, joined in alphabetical order; the same for .css and .html.
 file(WRITE ${OUT}.new "#include \"plot/page/assets.hpp\"\n\nnamespace fit::plot::page {\n\n")
 file(GLOB pages LIST_DIRECTORIES true RELATIVE ${FOLDER} ${FOLDER}/*)
 foreach(page IN LISTS pages)

@@ -131,14 +131,14 @@ void Example::page(const std::string& name, const fit::AttentionRecording& recor
   if (lesson_) lesson_->heads(recording);
   if (fit::dist::world().rank() > 0) return;
   pictures_.push_back(path(name + ".html"));
-  fit::plot::write_attention_page(pictures_.back(), recording);
+  fit::plot::write_workbench(pictures_.back(), recording);
 }
 
 void Example::model(const std::string& name, const fit::nn::GPT& gpt, const fit::text::Vocabulary& vocabulary,
-                    const std::vector<std::string>& samples, const fit::plot::ModelPageOptions& options) {
+                    const std::vector<std::string>& samples, const fit::plot::WorkbenchOptions& options) {
   if (fit::dist::world().rank() > 0) return;
   pictures_.push_back(path(name + ".html"));
-  fit::plot::write_model_page(pictures_.back(), gpt, vocabulary, samples, options);
+  fit::plot::write_workbench(pictures_.back(), gpt, vocabulary, samples, options);
 }
 
 void Example::five_minutes(const std::string& name, const fit::nn::GPT& gpt, const std::vector<std::string>& words,

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "fit/attention_page.hpp"
+#include "fit/workbench.hpp"
 #include "fit/five_minutes_page.hpp"
 #include "fit/lesson.hpp"
-#include "fit/model_page.hpp"
+#include "fit/workbench.hpp"
 #include "fit/nn/layer/layer.hpp"
 #include "fit/nn/layers/quantize.hpp"
 #include "fit/nn/lens/lens.hpp"
@@ -101,7 +101,7 @@ class Example {
   void page(const std::string& name, const fit::AttentionRecording& recording);
   /// Saves a page in which the model runs as DIR/EXAMPLE/NAME.html.
   void model(const std::string& name, const fit::nn::GPT& gpt, const fit::text::Vocabulary& vocabulary,
-             const std::vector<std::string>& samples, const fit::plot::ModelPageOptions& options);
+             const std::vector<std::string>& samples, const fit::plot::WorkbenchOptions& options);
   /// Saves the page that explains attention by the model as DIR/EXAMPLE/NAME.html. It is the first that finish() names.
   void five_minutes(const std::string& name, const fit::nn::GPT& gpt, const std::vector<std::string>& words,
                     const std::vector<std::string>& samples, const fit::plot::FiveMinutesOptions& options);

@@ -1,9 +1,9 @@
 #include "plot/head_roles.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <string>
 
 namespace fit::plot {
@@ -56,31 +56,36 @@ struct Sums {
     if (visible < least_keys || targets == 0 || targets == visible) return;
     weight += w, even += static_cast<double>(targets) / static_cast<double>(visible), ++queries;
   }
-  double value() const {
-    if (queries < least_queries) return std::numeric_limits<double>::quiet_NaN();
-    return (weight - even) / (static_cast<double>(queries) - even);
+  HeadRole role() const {
+    if (queries < least_queries) return {};
+    const auto n = static_cast<double>(queries);
+    return {(weight - even) / (n - even), weight / n, even / n};
   }
 };
 
+using RoleSums = std::array<Sums, 5>;  // by role
+
+// Adds the queries of one head.
+void add_queries(RoleSums& sums, const MaskedRecord& masked, std::int64_t h) {
+  const AttentionRecord& r = masked.record;
+  const std::int64_t Sq = r.weights.size(1), Sk = r.weights.size(2);
+  for (std::int64_t i = 0; i < Sq; ++i) {
+    const float* const row = r.weights.data<float>().data() + (h * Sq + i) * Sk;
+    if (!std::all_of(row, row + Sk, [](float w) { return std::isfinite(w); })) continue;
+    const std::uint8_t* const why = masked.pairs.why.data() + ((masked.pairs.heads == 1 ? 0 : h) * Sq + i) * Sk;
+    const Query query{row, why, Sk, r.kind == AttentionKind::self ? i + Sk - Sq : -1, r.keys};
+    for (std::size_t role = 0; role < sums.size(); ++role) sums[role].add(query, static_cast<Role>(role));
+  }
+}
+
 }  // namespace
 
-std::vector<HeadRoles> head_roles(const AttentionRecord& record, const MaskedPairs& pairs) {
-  const std::int64_t H = record.weights.size(0), Sq = record.weights.size(1), Sk = record.weights.size(2);
-  const bool is_self = record.kind == AttentionKind::self;
-  const float* const weights = record.weights.data<float>().data();
+std::vector<HeadRoles> head_roles(const std::vector<MaskedRecord>& records) {
   std::vector<HeadRoles> roles;
-  for (std::int64_t h = 0; h < H; ++h) {
-    std::array<Sums, 5> sums;  // by role
-    for (std::int64_t i = 0; i < Sq; ++i) {
-      const float* const row = weights + (h * Sq + i) * Sk;
-      bool finite = true;
-      for (std::int64_t k = 0; k < Sk; ++k) finite = finite && std::isfinite(row[k]);
-      if (!finite) continue;
-      const std::uint8_t* const why = pairs.why.data() + ((pairs.heads == 1 ? 0 : h) * Sq + i) * Sk;
-      const Query query{row, why, Sk, is_self ? i + Sk - Sq : -1, record.keys};
-      for (std::size_t role = 0; role < sums.size(); ++role) sums[role].add(query, static_cast<Role>(role));
-    }
-    roles.push_back({sums[0].value(), sums[1].value(), sums[2].value(), sums[3].value(), sums[4].value()});
+  for (std::int64_t h = 0; h < records.front().record.weights.size(0); ++h) {
+    RoleSums sums;
+    for (const MaskedRecord& masked : records) add_queries(sums, masked, h);
+    roles.push_back({sums[0].role(), sums[1].role(), sums[2].role(), sums[3].role(), sums[4].role()});
   }
   return roles;
 }

@@ -14,6 +14,11 @@
 
 namespace fit::plot {
 
+std::int64_t window_of(const nn::GPTOptions& o, std::int64_t layer) {
+  const auto& windows = o.windows();
+  return windows.empty() ? o.window() : windows[static_cast<std::size_t>(layer) % windows.size()];
+}
+
 Tensor logits_of(const nn::GPT& model, const Tensor& ids) {
   const NoGrad no_grad;
   return model(ids.unsqueeze(0))[0];
@@ -65,7 +70,6 @@ void check_supported(const char* op, const nn::GPT& model, nn::GPT& twin) {
                                       {o.rotary_features() != 0, "rotary_features"},
                                       {o.qk_norm_across_heads(), "qk_norm_across_heads"},
                                       {o.parallel(), "parallel"},
-                                      {o.attention_only(), "attention_only"},
                                       {o.head_bias(), "head_bias"},
                                       {o.norm() == nn::Norm::none, "Norm::none"},
                                       {!o.norm_weights(), "norm_weights"},
@@ -158,12 +162,10 @@ json LiveModel::config() const {
               {"qk_norm", o.qk_norm()},
               {"logit_cap", o.logit_cap()},
               {"attention_logit_cap", o.attention_logit_cap()},
+              {"mlps", !o.attention_only()},
               {"float32", wide_},
               {"parameters", twin_.num_parameters()}};
-  for (std::int64_t i = 0; i < o.num_layers(); ++i) {
-    const auto& windows = o.windows();
-    config["windows"].push_back(windows.empty() ? o.window() : windows[static_cast<std::size_t>(i) % windows.size()]);
-  }
+  for (std::int64_t i = 0; i < o.num_layers(); ++i) config["windows"].push_back(window_of(o, i));
   if (o.positions() == nn::Positions::rotary) config["rotary"] = rotary_of(o);
   if (o.positions() == nn::Positions::alibi) config["alibi"] = nn::alibi_slopes(o.num_heads()).to_vector<double>();
   for (const auto& [name, x] : tensors_of(twin_)) {

@@ -2,12 +2,15 @@
 #include <string>
 #include <vector>
 
-#include "fit/model_page.hpp"
 #include "fit/nn/models/gpt.hpp"
 #include "fit/tensor/state_dict.hpp"
+#include "fit/workbench.hpp"
 #include "io/json.hpp"
 
 namespace fit::plot {
+
+// How many keys a query of this layer attends to at most; 0: all.
+std::int64_t window_of(const nn::GPTOptions& options, std::int64_t layer);
 
 // The logits [T, V] of one text, int64 [T], without gradients.
 Tensor logits_of(const nn::GPT& model, const Tensor& ids);

@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "common/clock.hpp"
-#include "fit/attention_page.hpp"
 #include "fit/base/error.hpp"
 #include "fit/graph/graph.hpp"
 #include "fit/nn/training/interrupt.hpp"
+#include "fit/workbench.hpp"
 #include "plot/figures/text.hpp"
 #include "plot/page/assets.hpp"
 #include "tensor/check.hpp"
@@ -157,8 +157,7 @@ struct TrainingPage::State {
   std::string heads_inside() const {
     if (recording.records().empty()) return "";
     std::string escaped;
-    for (const char c : attention_page(recording))
-      escaped += c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
+    for (const char c : workbench(recording)) escaped += c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
     return " srcdoc=\"" + escaped + '"';
   }
   std::string script() const { return "show(" + data() + ");\n"; }
@@ -174,7 +173,7 @@ struct TrainingPage::State {
 
   void write_heads() {
     if (recording.records().empty() || !heads_changed) return;
-    write_text(training_page_op, stem + "_heads.html", attention_page(recording));
+    write_text(training_page_op, stem + "_heads.html", workbench(recording));
     heads_changed = false;
     ++heads_written;
   }

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "fit/attention_page.hpp"
+#include "fit/workbench.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/plot.hpp"
 #include "fit/tensor/random.hpp"
@@ -321,7 +321,7 @@ TEST_CASE("ten thousand tokens are drawn in blocks with a note") {
   AttentionRecording recording;
   const std::vector<std::string> keys(10000, "<b>");
   recording.add("attention", w.unsqueeze(0), AttentionRecordOptions().kind(AttentionKind::cross).keys(keys));
-  const std::string page = plot::attention_page(recording);
+  const std::string page = plot::workbench(recording);
   CHECK(count(page, "4 queries and 10000 keys are shown in blocks of 1 x 20") == 1);
   CHECK(page.size() < 500000);
 }

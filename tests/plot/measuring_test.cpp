@@ -268,16 +268,11 @@ const std::vector<Measure>& measures() {
          plot::print_heatmap(out, w);
          plot::heatmap(w.grad()).save(t.folder.file("x.svg"));
        }},
-      {"attention_page.hpp", "attention_page",
-       [](Training& t) { plot::write_attention_page(t.folder.file("a.html"), recorded(t)); }},
-      {"comparison_page.hpp", "comparison_page",
+      {"workbench.hpp", "workbench and model_snapshot",
        [](Training& t) {
-         const plot::ComparedRun run{"a", {{{"step", 1}, {"loss", 1}}}, recorded(t)};
-         plot::comparison_page(run, run);
-       }},
-      {"model_page.hpp", "model_page and model_snapshot",
-       [](Training& t) {
-         plot::model_page(t.gpt, text::CharVocabulary("abcdefg"), {"abc"});
+         plot::write_workbench(t.folder.file("a.html"), recorded(t));
+         plot::workbench({{"a", {{{"step", 1}, {"loss", 1}}}, recorded(t)}, {"b", {}, recorded(t)}});
+         plot::workbench(t.gpt, text::CharVocabulary("abcdefg"), {"abc"});
          plot::model_snapshot(t.gpt, 3);
        }},
       {"five_minutes_page.hpp", "five_minutes_page",

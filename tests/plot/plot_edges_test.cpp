@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "fit/attention_page.hpp"
+#include "fit/workbench.hpp"
 #include "fit/graph_to_dot.hpp"
 #include "fit/nn/layers/activation.hpp"
 #include "fit/nn/layers/containers.hpp"
@@ -49,7 +49,7 @@ TEST_CASE("a page of heads with sums that are not 1, zeros, and numbers that are
   const auto page = [](const Tensor& weights, const AttentionRecordOptions& o = {}) {
     AttentionRecording recording;
     recording.add("a", weights, o);
-    return plot::attention_page(recording);
+    return plot::workbench(recording);
   };
   const Tensor half = full({1, 3, 3}, 1. / 3);
   Tensor broken = half.clone(), empty = half.clone();

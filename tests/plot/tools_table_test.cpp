@@ -41,9 +41,7 @@ const std::set<std::string> others = {
     "nn/training/training_listener.hpp",  // trainer_test, trainer_page_test
     "nn/training/interrupt.hpp",
     "nn/distributions/distributions.hpp",
-    "comparison_page.hpp",          // reads recordings
     "five_minutes_page.hpp",        // five_minutes_page_test
-    "model_page.hpp",               // model_page_test: what it takes and refuses
     "nn/training/tensorboard.hpp",  // tensorboard_test
     "nn/weights/gguf.hpp",          // gguf_test
     "nn/hub/hub.hpp",               // hub_test

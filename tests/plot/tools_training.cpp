@@ -267,8 +267,8 @@ std::vector<ToolRow> training_rows() {
                 all.add("layer", weights.to(s.values.dtype()));
                 CHECK(near(all.records()[0].weights, weights, 0.01));
               }),
-      ToolRow("attention_page.hpp", "attention_page",
-              [](ToolSubject& s) { CHECK(plot::attention_page(recorded(s)).find("<html") != std::string::npos); }),
+      ToolRow("workbench.hpp", "workbench",
+              [](ToolSubject& s) { CHECK(plot::workbench(recorded(s)).find("<html") != std::string::npos); }),
       ToolRow("training_page.hpp", "TrainingPage",
               [](ToolSubject& s) {
                 plot::TrainingPage page(s.folder.file("t.html"));

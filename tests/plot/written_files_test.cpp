@@ -33,7 +33,7 @@ std::string letters(std::int64_t n) {
   return text;
 }
 
-plot::ComparedRun run_of(const Tensor& x) {
+plot::WorkbenchRun run_of(const Tensor& x) {
   return {"a", {{{"step", 1}, {"loss", static_cast<double>(x.numel())}}}, {}};
 }
 
@@ -89,18 +89,18 @@ const Writer writers[] = {
      [](const std::string& p, const Tensor& x) {
        plot::heatmap(x.reshape({1, x.numel()})).save(p);
      }},
-    {"attention page", ".html", "nn/plot/attention_page.cpp", "attention_page.hpp",
+    {"workbench of a recording", ".html", "nn/plot/workbench.cpp", "workbench.hpp",
      [](const std::string& p, const Tensor& x) {
        AttentionRecording recording;
        recording.add("layer", softmax(x.reshape({1, 1, x.numel()})));
-       plot::write_attention_page(p, recording);
+       plot::write_workbench(p, recording);
      }},
-    {"comparison page", ".html", "nn/plot/comparison_page.cpp", "comparison_page.hpp",
-     [](const std::string& p, const Tensor& x) { plot::write_comparison_page(p, run_of(x), run_of(x)); }},
-    {"model page", ".html", "nn/plot/model_page.cpp", "model_page.hpp",
+    {"workbench of runs", ".html", "nn/plot/workbench.cpp", "workbench.hpp",
+     [](const std::string& p, const Tensor& x) { plot::write_workbench(p, {run_of(x)}); }},
+    {"workbench of a model", ".html", "nn/plot/workbench.cpp", "workbench.hpp",
      [](const std::string& p, const Tensor& x) {
-       const auto o = plot::ModelPageOptions().title(std::to_string(x.numel()));
-       plot::write_model_page(p, small_gpt(), text::CharVocabulary("abcd"), {"ab"}, o);
+       const auto o = plot::WorkbenchOptions().title(std::to_string(x.numel()));
+       plot::write_workbench(p, small_gpt(), text::CharVocabulary("abcd"), {"ab"}, o);
      }},
     {"five-minutes page", ".html", "nn/plot/five_minutes_page.cpp", "five_minutes_page.hpp",
      [](const std::string& p, const Tensor& x) {

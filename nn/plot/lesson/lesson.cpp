@@ -195,7 +195,7 @@ void Lesson::figure(const plot::Figure& figure, const std::string& caption, int 
 }
 
 void Lesson::heads(const AttentionRecording& recording) {
-  state_->add(Kind::heads, plot::page::heads_view(recording), plot::printable(recording.title));
+  state_->add(Kind::heads, plot::page::workbench_view(recording), plot::printable(recording.title));
 }
 
 bool Lesson::claim(const std::string& what, bool holds) {

@@ -241,9 +241,9 @@ std::string lesson_html(const std::string& title, const std::vector<Heading>& he
                            : headings.empty() ? "Lesson"
                                               : without_tags(headings.front().html);
   // The view of heads is a part of pages that show some.
-  const bool heads = body.find("class=\"heads-view\"") != std::string::npos;
-  const std::string style = std::string(heads ? page::heads_css : "") + page::lesson_css;
-  const std::string script = (heads ? page::heads_script() : page::shared_script()) + page::lesson_js;
+  const bool heads = body.find("class=\"workbench\"") != std::string::npos;
+  const std::string style = std::string(heads ? page::workbench_css : "") + page::lesson_css;
+  const std::string script = (heads ? page::workbench_script() : page::shared_script()) + page::lesson_js;
   return page::filled(page::lesson_html, {{"{{head}}", page::head(name, style)},
                                           {"{{summary}}", summary_html(cells)},
                                           {"{{contents}}", contents_html(headings)},

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "fit/attention_page.hpp"
+#include "fit/workbench.hpp"
 #include "io/json.hpp"
 
 // Styles and scripts of the pages. The build embeds the files of this folder (core/cmake/embed.cmake).
@@ -11,29 +11,16 @@ namespace fit::plot::page {
 
 // The joined files of a folder. shared holds the colours, the theme and the controls of all pages,
 // live the parts of pages in which a model runs, and engine its forward pass.
-extern const char* const attention_html;
-extern const char* const attention_css;
-extern const char* const attention_js;
-extern const char* const comparison_html;
-extern const char* const comparison_css;
-extern const char* const comparison_js;
 extern const char* const engine_js;
 extern const char* const five_minutes_html;
 extern const char* const five_minutes_css;
 extern const char* const five_minutes_js;
-extern const char* const heads_html;
-extern const char* const heads_css;
-extern const char* const heads_js;
 extern const char* const lesson_html;
 extern const char* const lesson_css;
 extern const char* const lesson_js;
 extern const char* const live_html;
 extern const char* const live_css;
 extern const char* const live_js;
-extern const char* const model_html;
-extern const char* const model_css;
-extern const char* const model_js;
-extern const char* const model_worker_js;
 extern const char* const packed_js;
 extern const char* const shared_css;
 extern const char* const shared_html;
@@ -41,17 +28,25 @@ extern const char* const shared_js;
 extern const char* const training_html;
 extern const char* const training_css;
 extern const char* const training_js;
+extern const char* const workbench_html;
+extern const char* const workbench_css;
+extern const char* const workbench_js;
+extern const char* const workbench_live_html;
+extern const char* const workbench_live_js;
+extern const char* const workbench_page_html;
+extern const char* const workbench_page_css;
+extern const char* const workbench_page_js;
+extern const char* const workbench_worker_js;
 
 // The script of all pages: the theme, and the colours of C++'s figures (shared/colors.js).
 std::string shared_script();
 
-// The script of pages that show heads: that of all pages, the views, and what they unpack blocks with.
-std::string heads_script();
+// The script of pages with a workbench: that of all pages, the bench, and what it unpacks blocks with.
+std::string workbench_script();
 
-// The view of all heads as a part of a page: heads_html with its data. The page's script makes it work by
-// `new HeadsView(element)` (page/heads/view.js); it needs heads_script() and the style heads_css.
-// The errors are those of attention_page().
-std::string heads_view(const AttentionRecording& recording, const AttentionPageOptions& options = {});
+// The workbench of a recording as a part of a page. The page's script makes it work by `new Workbench(element)`
+// (page/workbench/bench.js); it needs workbench_script() and the style workbench_css. The errors are those of workbench().
+std::string workbench_view(const AttentionRecording& recording, const WorkbenchOptions& options = {});
 
 // JSON for a script element: without '<' it can neither close nor open one. What is not UTF-8 is replaced.
 std::string script_json(const io::Json& json);

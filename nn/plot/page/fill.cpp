@@ -33,6 +33,6 @@ std::string shared_script() {
   return "const LIGHT_WEIGHTS = [" + weights + "];\nconst DARK_COLORS = new Map([" + pairs + "]);\n" + shared_js;
 }
 
-std::string heads_script() { return shared_script() + packed_js + heads_js; }
+std::string workbench_script() { return shared_script() + packed_js + workbench_js; }
 
 }  // namespace fit::plot::page

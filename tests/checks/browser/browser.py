@@ -204,7 +204,7 @@ class Sheet:
 
 # Marks two corners of what is printed, and remembers what the canvas shows when it is: [x, y, colour] of points.
 ON_PAPER = """(() => {
-  const stage = document.querySelector('.heads-view .stage'), mark = (x, y) => {
+  const stage = document.querySelector('.workbench .stage'), mark = (x, y) => {
     const m = document.createElement('div');
     m.style.cssText = `position:absolute;left:${x}px;top:${y}px;width:6px;height:6px;background:#ff00ff;print-color-adjust:exact`;
     stage.append(m);
@@ -245,7 +245,9 @@ def check_paper(page, what, path):
     x0, x1, y1 = min(x for x, _ in above), min(x for x, _ in below), min(y for _, y in below)
     colors = [(tuple(color), sheet.at(x0 + (x1 - x0) * x / drawn["across"], y0 + (y1 - y0) * y / drawn["down"])) for x, y, color in drawn["points"]]
     check(f"{what}: its cells have several colours", len(colors) > 6 and len({color for color, _ in colors}) > 3, colors)
-    wrong = [pair for pair in colors if max(abs(a - b) for a, b in zip(*pair)) > 14]
+    far = [max(abs(a - b) for a, b in zip(*pair)) for pair in colors]
+    print(f"       {what}: {len(colors)} points of the matrix, the farthest from the screen by {max(far, default=0)} of 255")
+    wrong = [pair for pair, distance in zip(colors, far) if distance > 14]
     check(f"{what}: and are printed in them", not wrong, len(wrong), len(colors), wrong[:4])
 
 

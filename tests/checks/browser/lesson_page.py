@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import browser
-from attention_page import contrast
+from recorded_page import contrast
 from browser import check
 
 # What the visible code of a lesson does not have: what makes it a program, drawings, calls of the lesson, tolerances.
@@ -169,7 +169,7 @@ def text_view(page):
       ['head-0', 'head-1'].map(c => t.querySelectorAll(`path.${c}`).length)]; })()"""
     first = page.js(state)
     check("the last token is chosen, and its arcs are drawn", first == ["z", ["First: from “z” to “x” 60 %, “y” 20 %, “z” 20 %", "Second: from “x” to “x” 100 %"], [3, 1]], first)
-    page.move(*middle(page, "document.querySelectorAll('.token')[1]"))
+    page.move(*middle(page, "document.querySelectorAll('.text-view .token')[1]"))
     pointed = page.js(state)
     check("the arcs follow the pointer", pointed[0] == "y" and pointed[1][0] == "First: from “y” to “x” 63 %, “y” 38 %" and pointed[2][0] == 2, pointed)
     page.js("document.querySelector('.text-view').focus()")
@@ -210,16 +210,16 @@ def answers(page):
 
 
 def heads(page):
-    check("the heads are a part of the page", page.js("document.querySelectorAll('.heads-view .head').length") == 3 and
+    check("the heads are a part of the page", page.js("document.querySelectorAll('.workbench .head').length") == 3 and
           page.js("document.querySelectorAll('iframe').length") == 0)
     check("the page is not scrolled to them", page.js("scrollY") == 0, page.js("scrollY"))
     check("and have their title", page.js("document.querySelector('.recording h4').textContent") == '"quoted" & </iframe>')
-    picture = "document.querySelector('.heads-view .picture').toDataURL()"
+    picture = "document.querySelector('.workbench .picture').toDataURL()"
     before = page.js(picture)
     page.js("document.getElementById('theme').click()")
     check("the button reaches the heads", page.js(picture) != before)
     page.js("document.getElementById('theme').click()")
-    check("nothing of the matrix is cut off", page.js("(() => { const s = document.querySelector('.heads-view .stage'); return s.scrollWidth <= s.clientWidth; })()"))
+    check("nothing of the matrix is cut off", page.js("(() => { const s = document.querySelector('.workbench .stage'); return s.scrollWidth <= s.clientWidth; })()"))
 
 
 def colors(b, folder):
@@ -227,9 +227,9 @@ def colors(b, folder):
     one = {}
     for dark in (False, True):
         page = browser.Page(b, folder / "heads.html", dark=dark)
-        page.js("(() => { const s = document.querySelector('.heads-view .scale'); s.value = 'one'; s.dispatchEvent(new Event('change')); })()")
+        page.js("(() => { const s = document.querySelector('.workbench .scale'); s.value = 'one'; s.dispatchEvent(new Event('change')); })()")
         page.settle()
-        heads = page.js("""(() => { const d = document.querySelector('.heads-view .stage').dataset, c = document.querySelector('.heads-view .picture'), r = c.width / c.clientWidth;
+        heads = page.js("""(() => { const d = document.querySelector('.workbench .stage').dataset, c = document.querySelector('.workbench .picture'), r = c.width / c.clientWidth;
           return [0, 1, 2].flatMap(q => [0, 1, 2].map(k => 'rgb(' + [...c.getContext('2d').getImageData((Number(d.left) + (k + 0.1) * Number(d.cellWidth)) * r,
             (Number(d.top) + (q + 0.1) * Number(d.cellHeight)) * r, 1, 1).data.slice(0, 3)].join(', ') + ')')); })()""")
         page.close()
@@ -330,7 +330,7 @@ def pictures(page, what):
 
 # Where the first figure ends, and the first thing that a reader can do, in pixels from the top of the page.
 FIRST = """(() => { const ends = (s) => Math.min(...[...document.querySelectorAll(s)].map(e => e.getBoundingClientRect()).filter(r => r.height > 0).map(r => r.bottom + scrollY));
-  return [ends('main figure svg, main .text-view, main .heads-view'), ends('main .question form, main .vary > label, main .product, main .text-view, main .heads-view')]; })()"""
+  return [ends('main figure svg, main .text-view, main .workbench'), ends('main .question form, main .vary > label, main .product, main .text-view, main .workbench')]; })()"""
 SCREENS = {1400: 900, 800: 1000, 390: 844}
 
 
@@ -340,7 +340,7 @@ def begins(page, what, width):
     check(f"{what}: the first figure is in the first screen", figure <= 1.0, figure)
     check(f"{what}: there is something to do within 1.5 screens", act <= 1.5, act)
     if width == 390:
-        wide = page.js("[...document.querySelectorAll('main :not(input)')].filter(e => e.clientWidth && e.scrollWidth > e.clientWidth + 1 && !e.closest('svg, math, .unseen, .code, .heads-view, .recording') && getComputedStyle(e).overflowX !== 'visible').map(e => [e.className, e.scrollWidth, e.textContent.slice(0, 40)])")
+        wide = page.js("[...document.querySelectorAll('main :not(input)')].filter(e => e.clientWidth && e.scrollWidth > e.clientWidth + 1 && !e.closest('svg, math, .unseen, .code, .workbench, .recording') && getComputedStyle(e).overflowX !== 'visible').map(e => [e.className, e.scrollWidth, e.textContent.slice(0, 40)])")
         check(f"{what}: nothing but code must be scrolled sideways", not wide, wide)
 
 
@@ -509,6 +509,8 @@ def test(b, program, folder, out=None):
             if path.stem == "induction" and name == "1400_dark":
                 titles = page.js("[...document.querySelectorAll('figure svg text[font-weight]')].map(t => t.textContent)")
                 check("a loss that rises is called so", {"Rise of the loss without the head", "Rise of the loss with the head's mean"} <= set(titles) and "Loss without the head" not in titles, titles)
+                found = page.js("[...document.querySelectorAll('.workbench .head')].map(h => [h.dataset.layer, h.querySelector('.role').textContent, h.getAttribute('aria-pressed')])")
+                check("the induction pair is marked, and its second head chosen, without a click", ["1", "I", "true"] in found and ["0", "P", "false"] in found, found)
             if path == pages[0]:
                 check(f"{what}: a failed claim is red",
                       page.js("getComputedStyle(document.querySelector('.claim.failed')).color") == RED[dark])

@@ -29,7 +29,7 @@ Tensor weights() { return tensor({{1., 0., 0.}, {0.625, 0.375, 0.}, {0.6, 0.2, 0
 void write_heads(const std::string& path) {
   AttentionRecording recording;
   recording.add("layer", weights().reshape({1, 3, 3}));
-  plot::write_attention_page(path, recording);
+  plot::write_workbench(path, recording);
 }
 
 int main(int argc, char** argv) {

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "fit/base/option.hpp"
-#include "fit/model_page.hpp"
 #include "fit/nn/models/gpt.hpp"
+#include "fit/workbench.hpp"
 
 /// A page that explains attention by a trained model of words, which runs in it. It is one file that opens from the
 /// disk without a network.
@@ -45,7 +45,7 @@ struct FiveMinutesOptions {
 /// A badge compares every kind of number in the page with C++'s: of the last snapshot queries, keys, values, weights,
 /// outputs of heads, residuals and logits of the first sample, of the others its logits.
 ///
-/// Throws Error, beside the reasons of model_page(), for
+/// Throws Error, beside the reasons of workbench(), for
 ///   * a model that has not one layer, or whose heads have more than 16 features;
 ///   * a window, grouped heads, ALiBi, caps, gates or value embeddings: the strips do not show them;
 ///   * words that are not as many as vocab_size, are not different, or are empty or contain white space;

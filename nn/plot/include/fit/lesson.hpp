@@ -107,7 +107,7 @@ class Lesson {
   /// Adds a figure. Its cells show their values under the pointer. The names in the statement of this line are what it
   /// is drawn from.
   void figure(const plot::Figure& figure, const std::string& caption = "", int line = __builtin_LINE());
-  /// Adds the page of a recording (fit/attention_page.hpp).
+  /// Adds the page of a recording (fit/workbench.hpp).
   void heads(const AttentionRecording& recording);
   /// Prints "[ok] what" or "[FAILED] what". A failed claim is red on the page. The same claim about several cases of a
   /// vary() counts once, and holds if it holds in all of them. Returns `holds`.

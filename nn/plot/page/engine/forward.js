@@ -118,11 +118,10 @@ function edit(x, T, F, from, count, how, other) {
   }
 }
 
-// { ids, logits [T, vocab], weights [layer][head], and by layer joints, zs, mlps }. streams are the residual [T, C] behind
-// the embedding, and behind the attention and the MLP of each layer. `off` has "layer.head" and "layer.mlp";
-// their output is replaced as `how` says: "zero", "mean" or "other", the output in `other`, a result for a text of as many
-// tokens. `past` is a result without edits: tokens that begin its text, too, are not computed again.
-function forward(config, weightOf, ids, { off = new Set(), how = "zero", other = null, past = null } = {}) {
+// { ids, logits [T, vocab], weights [layer][head], and by layer joints, zs, and mlps if it has some }. streams are the residual [T, C] behind
+// the embedding, and behind the attention and the MLP of each layer. `edits` says by what the output of "layer.head" and
+// "layer.mlp" is replaced: "zero", "mean" or "other", the output in `other`, a result for a text of as many tokens. `past` is a result without edits: tokens that begin its text, too, are not computed again.
+function forward(config, weightOf, ids, { edits = new Map(), other = null, past = null } = {}) {
   const { d_model: C, num_heads: H, num_kv_heads: K, head_size: D } = config, F = (H + 2 * K) * D;
   const T = ids.length, known = Math.min(T - 1, sharedTokens(past?.ids, ids)), rows = T - known;
   const has = (name) => weightOf(name + ".weight") !== null;
@@ -157,7 +156,7 @@ function forward(config, weightOf, ids, { off = new Set(), how = "zero", other =
       z.set(past.zs[layer].subarray(0, known * H * D));
       weights.forEach((w, h) => { for (let i = 0; i < known; ++i) w.set(past.weights[layer][h].subarray(i * past.ids.length, i * past.ids.length + known), i * T); });
     }
-    for (let h = 0; h < H; ++h) if (off.has(`${layer}.${h}`)) edit(z, T, H * D, h * D, D, how, other?.zs[layer]);
+    for (let h = 0; h < H; ++h) if (edits.has(`${layer}.${h}`)) edit(z, T, H * D, h * D, D, edits.get(`${layer}.${h}`), other?.zs[layer]);
     result.weights.push(weights);
     result.zs.push(z);
     let gated = z.subarray(known * H * D);
@@ -167,8 +166,9 @@ function forward(config, weightOf, ids, { off = new Set(), how = "zero", other =
     }
     add(x, normed(project(gated, attn + "proj"), name + "post_ln_1"));
     keepStream();
+    if (!config.mlps) continue;
     const mlp = feedForward(normed(x, name + "ln_2"), name + "mlp.", project, has, ACTIVATIONS[config.activation]);
-    if (off.has(`${layer}.mlp`)) edit(mlp, T, C, 0, C, how, other?.mlps[layer]);
+    if (edits.has(`${layer}.mlp`)) edit(mlp, T, C, 0, C, edits.get(`${layer}.mlp`), other?.mlps[layer]);
     result.mlps.push(behindPast(past?.mlps[layer], C, mlp));
     add(x, normed(mlp, name + "post_ln_2"));
     keepStream();

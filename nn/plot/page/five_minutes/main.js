@@ -21,7 +21,7 @@ function compute() {
 
 // The logits without a head.
 function without(head) {
-  if (!now.without.has(head)) now.without.set(head, forward(config, weightOf, now.ids, { off: new Set([`0.${head}`]), how: "zero" }).logits);
+  if (!now.without.has(head)) now.without.set(head, forward(config, weightOf, now.ids, { edits: new Map([[`0.${head}`, "zero"]]) }).logits);
   return now.without.get(head);
 }
 
@@ -204,7 +204,7 @@ document.addEventListener("DOMContentLoaded", async () => {
     })[name]),
   });
   time = new TimeBar(data.snapshots.map(({ step }) => step), (snapshot) => { time.show(snapshot); return set({ snapshot }); },
-    async (snapshot) => meanLoss(forward(config, await load(snapshot), now.ids).logits, now.ids, vocab));
+    async (snapshot) => (now.ids.length < 2 ? null : meanLoss(forward(config, await load(snapshot), now.ids).logits, now.ids, vocab)));
   addHeads();
   listen();
   time.show(state.snapshot);

@@ -23,7 +23,7 @@ document.querySelectorAll(".code").forEach(addCopyButton);
 followTheme();
 foldContents();
 await prepareColors();
-for (const root of document.querySelectorAll(".heads-view")) await new HeadsView(root).show();
+for (const root of document.querySelectorAll(".workbench")) await new Workbench(root).show();
 followPointer();
 prepareAnswers();
 followReading();

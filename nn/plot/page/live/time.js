@@ -1,8 +1,47 @@
+// The loss of the text at each step of the training, as a curve.
+class LossCurve {
+  // choose(i) shows snapshot i; loss(i) is a promise of the text's loss there, or of null if it has none.
+  constructor(element, count, choose, loss) {
+    Object.assign(this, { element, count, choose, loss, at: count - 1, question: 0, known: [] });
+  }
+
+  show(i) {
+    this.at = i;
+    this.draw();
+  }
+
+  // The text is another one. Its losses are computed when the reader pauses, one at a time.
+  async forget() {
+    if (this.count < 2) return;
+    const mine = ++this.question;
+    this.known = [];
+    this.element.replaceChildren();
+    await new Promise((done) => setTimeout(done, 500));
+    for (let i = 0; i < this.count; ++i) {
+      if (mine !== this.question) return;
+      const loss = await this.loss(i);
+      if (mine !== this.question || loss === null) return;
+      this.known.push(loss);
+    }
+    this.draw();
+  }
+
+  draw() {
+    const { known, at, choose } = this;
+    if (known.length < this.count) return;
+    const label = `Loss of this text: ${known[0].toFixed(2)} at first, ${known.at(-1).toFixed(2)} at last`;
+    const { svg, show } = sparkline(known, { label, top: Math.max(...known, 1e-9), choose });
+    show(at);
+    const value = document.createElement("b");
+    value.textContent = known[at].toFixed(3);
+    this.element.replaceChildren(value, "Loss of this text", svg);
+  }
+}
+
 // The slider over the training, and under it the loss of the text at each step.
 class TimeBar {
-  // choose(i) shows snapshot i; loss(i) is a promise of the text's loss there.
   constructor(steps, choose, loss) {
-    Object.assign(this, { steps, choose, loss, at: steps.length - 1, question: 0, known: [] });
+    Object.assign(this, { steps, at: steps.length - 1, curve: new LossCurve(byId("losses"), steps.length, choose, loss) });
     this.slider = byId("snapshot");
     this.slider.max = steps.length - 1;
     byId("time").hidden = steps.length < 2;
@@ -16,33 +55,8 @@ class TimeBar {
     this.slider.value = i;
     this.slider.setAttribute("aria-valuetext", text);
     byId("snapshot-label").textContent = text;
-    this.drawLosses();
+    this.curve.show(i);
   }
 
-  // The text is another one. Its losses are computed when the reader pauses, one at a time.
-  async forget() {
-    if (this.steps.length < 2) return;
-    const mine = ++this.question;
-    this.known = [];
-    byId("losses").replaceChildren();
-    await new Promise((done) => setTimeout(done, 500));
-    for (const i of this.steps.keys()) {
-      if (mine !== this.question || !now || now.ids.length < 2) return;
-      const loss = await this.loss(i);
-      if (mine !== this.question) return;
-      this.known.push(loss);
-    }
-    this.drawLosses();
-  }
-
-  drawLosses() {
-    const { known, steps, at, choose } = this;
-    if (known.length < steps.length) return;
-    const label = `Loss of this text: ${known[0].toFixed(2)} at first, ${known.at(-1).toFixed(2)} at last`;
-    const { svg, show } = sparkline(known, { label, top: Math.max(...known, 1e-9), choose });
-    show(at);
-    const value = document.createElement("b");
-    value.textContent = known[at].toFixed(3);
-    byId("losses").replaceChildren(value, "Loss of this text", svg);
-  }
+  forget() { return this.curve.forget(); }
 }

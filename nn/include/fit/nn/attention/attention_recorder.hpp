@@ -17,7 +17,7 @@
 ///     }
 ///     AttentionRecording recording = recorder.recording();
 ///     recording.name_tokens("encoder", source_words);
-///     plot::write_attention_page("out/attention.html", recording);
+///     plot::write_workbench("out/attention.html", recording);
 namespace fit::nn {
 
 /// The options of AttentionRecorder.

@@ -13,7 +13,7 @@
 ///
 ///     AttentionRecording recording;
 ///     recording.add("encoder.self_attn", weights, AttentionRecordOptions().queries(words));
-///     plot::write_attention_page("out/attention.html", recording);   // fit/attention_page.hpp
+///     plot::write_workbench("out/attention.html", recording);   // fit/workbench.hpp
 namespace fit {
 
 /// Whether queries and keys come from one sequence or from two.
