@@ -7,6 +7,7 @@
 
 #include "fit/backward/gradcheck.hpp"
 #include "fit/ops/ops.hpp"
+#include "support/catch.hpp"
 #include "support/tensors.hpp"
 
 /// The table of operations, with one row for each operation, or for each form of it. op_table_test.cpp runs all checks
@@ -121,5 +122,15 @@ struct RegisterOps {
 
 /// All rows, family by family.
 const std::vector<OpRow>& op_rows();
+
+/// Calls body(row) for each row. A failure names the row. (A section for each row would take seconds: Catch searches
+/// among those it knows.)
+template <class Body>
+void each_row(const Body& body) {
+  for (const OpRow& row : op_rows()) {
+    INFO("row " << row.name());
+    body(row);
+  }
+}
 
 }  // namespace fit::test

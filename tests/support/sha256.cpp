@@ -3,12 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-// Tests are not optimised, and fingerprints are of many bytes.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC push_options
-#pragma GCC optimize("O2")
-#endif
-
 namespace fit::test {
 namespace {
 
@@ -58,7 +52,3 @@ void Sha256::compress() {
 }
 
 }  // namespace fit::test
-
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC pop_options
-#endif

@@ -102,15 +102,7 @@ Values derivatives(const OpRow& row, const Values& in, unsigned wanted = ~0u, un
   return first;
 }
 
-// Calls body(row) in a section of its own for each row.
-template <class Body>
-void each_row(const Body& body) {
-  for (const OpRow& row : op_rows()) DYNAMIC_SECTION(row.name()) {
-      body(row);
-    }
-}
-
-// The same, and for each set of small shapes.
+// Calls body(row, set) for each row and each set of its small shapes.
 template <class Body>
 void each_case(const Body& body) {
   each_row([&](const OpRow& row) {

@@ -78,28 +78,28 @@ std::int64_t different(const Tensor& a, const Tensor& b, double tolerance) {
 
 TEST_CASE("every op: numbers of every kind give the same on every instruction set, with any number of threads",
           "[ops]") {
-  for (const OpRow& row : op_rows()) DYNAMIC_SECTION(row.name()) {
-      for (const auto& set : row.shapes)
-        for (const Kind& kind : kinds)
-          for (unsigned seed = 1; seed <= 3; ++seed) {
-            const Values in = drawn(set, kind, seed);
-            INFO(kind.name << " numbers, seed " << seed);
-            const Values expected = computed(row, in);
-            const auto agrees = [&](double tolerance) {
-              const Values other = computed(row, in);
-              REQUIRE(other.size() == expected.size());
-              for (std::size_t i = 0; i < other.size(); ++i) {
-                INFO("result " << i << " (outputs, then gradients): " << other[i] << " not " << expected[i]);
-                CHECK(different(other[i], expected[i], tolerance) == 0);
-              }
-            };
-            each_isa([&] { agrees(kind.tolerance); });
-            const int before = num_threads();
-            set_num_threads(before == 3 ? 1 : 3);
-            agrees(0);
-            set_num_threads(before);
-          }
-    }
+  each_row([](const OpRow& row) {
+    for (const auto& set : row.shapes)
+      for (const Kind& kind : kinds)
+        for (unsigned seed = 1; seed <= 3; ++seed) {
+          const Values in = drawn(set, kind, seed);
+          INFO(kind.name << " numbers, seed " << seed);
+          const Values expected = computed(row, in);
+          const auto agrees = [&](double tolerance) {
+            const Values other = computed(row, in);
+            REQUIRE(other.size() == expected.size());
+            for (std::size_t i = 0; i < other.size(); ++i) {
+              INFO("result " << i << " (outputs, then gradients): " << other[i] << " not " << expected[i]);
+              CHECK(different(other[i], expected[i], tolerance) == 0);
+            }
+          };
+          each_isa([&] { agrees(kind.tolerance); });
+          const int before = num_threads();
+          set_num_threads(before == 3 ? 1 : 3);
+          agrees(0);
+          set_num_threads(before);
+        }
+  });
 }
 
 }  // namespace fit::test::op_values_test

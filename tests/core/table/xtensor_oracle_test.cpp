@@ -78,15 +78,16 @@ void compare(const OpRow& row, const Oracle& oracle, const std::vector<Shape>& s
 }  // namespace
 
 TEST_CASE("every op with an oracle: xtensor computes the same", "[ops][xtensor]") {
-  for (const Oracle& oracle : oracles()) DYNAMIC_SECTION(oracle.row) {
-      const OpRow* const row = row_of(oracle);
-      REQUIRE(row);
-      // Large shapes sum up many numbers.
-      const double of_sums = std::max(oracle.units, row->tolerance32 / std::numeric_limits<float>::epsilon());
-      for (const auto& set : row->shapes)
-        if (oracle.empty || has_elements(set)) compare(*row, oracle, set, oracle.units);
-      for (const auto& set : row->large_shapes) compare(*row, oracle, set, of_sums);
-    }
+  for (const Oracle& oracle : oracles()) {
+    INFO("row " << oracle.row);
+    const OpRow* const row = row_of(oracle);
+    REQUIRE(row);
+    // Large shapes sum up many numbers.
+    const double of_sums = std::max(oracle.units, row->tolerance32 / std::numeric_limits<float>::epsilon());
+    for (const auto& set : row->shapes)
+      if (oracle.empty || has_elements(set)) compare(*row, oracle, set, oracle.units);
+    for (const auto& set : row->large_shapes) compare(*row, oracle, set, of_sums);
+  }
 }
 
 TEST_CASE("the oracles are of rows of the table, one each, and of a hundred operations", "[ops][xtensor]") {

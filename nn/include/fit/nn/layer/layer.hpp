@@ -306,7 +306,7 @@ class UnaryLayer : public Layer {
 /// b), for every forward() that the class has. Hooks and observers see the call, and an Error names the layer.
 #define FIT_FIELDS(...)        \
   FIT_FIELDS_ONLY(__VA_ARGS__) \
-  FIT_CALL
+  FIT_CALL /* inside a function: FIT_FIELDS_ONLY */
 
 /// The list without the call operator: for a class inside a function, where C++ allows no templates. The base class
 /// then has the call operator (UnaryLayer), or none is needed.
@@ -323,15 +323,16 @@ class UnaryLayer : public Layer {
 #define FIT_FIELDS_OF(Class, ...) \
   void Class::fields(::fit::nn::Fields& fields_of_) { fields_of_.of(*this, #__VA_ARGS__)(__VA_ARGS__); }
 
-/// The call operator without the list: for a class that writes fields() by hand.
-#define FIT_CALL                    \
-  using FitCall = ::std::true_type; \
-  FIT_CALL_OF()                     \
-  FIT_CALL_OF(const)
-/// For FIT_CALL only.
-#define FIT_CALL_OF(qualifier)                                                                                  \
+/// The call operator without the list: for a class that writes fields() by hand. The comments stand in the compiler's
+/// message where no template may stand.
+#define FIT_CALL                                                                                                \
+  using FitCall = ::std::true_type;                                                                             \
   template <class... FitA, class = ::fit::nn::detail::NotAny<FitA...>> /* inside a function: FIT_FIELDS_ONLY */ \
-  auto operator()(FitA&&... fit_a) qualifier->::fit::nn::detail::CallResult<decltype(*this), FitA...> {         \
+  auto operator()(FitA&&... fit_a)->::fit::nn::detail::CallResult<decltype(*this), FitA...> {                   \
+    return ::fit::nn::detail::call_layer(*this, static_cast<FitA&&>(fit_a)...);                                 \
+  }                                                                                                             \
+  template <class... FitA, class = ::fit::nn::detail::NotAny<FitA...>> /* inside a function: FIT_FIELDS_ONLY */ \
+  auto operator()(FitA&&... fit_a) const->::fit::nn::detail::CallResult<decltype(*this), FitA...> {             \
     return ::fit::nn::detail::call_layer(*this, static_cast<FitA&&>(fit_a)...);                                 \
   }
 
