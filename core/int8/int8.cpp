@@ -87,7 +87,7 @@ class KeptPanels {
   KeptPanels(std::int64_t rows, const Int8Matrix& w, const kernels::Int8Weights& from) {
     constexpr std::int64_t many = 128;
     const std::int64_t n = w.values().shape()[0], k = w.values().shape()[1];
-    if (detail::thread_state.recording || !kernels::takes_byte_panels(rows, k, from)) return;
+    if (detail::thread_state.recording) return;
     if (rows > many && detail::first_read(w.values())) return;
     constexpr std::int64_t of_bytes = 7;  // where other panels have an instruction set
     const auto form = static_cast<detail::ProductForm>(k * 8 + of_bytes);
