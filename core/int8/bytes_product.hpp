@@ -9,11 +9,6 @@ namespace fit::kernels {
 
 inline const ByteKernels& byte_kernels() { return int8_kernels().bytes; }
 
-/// Whether the product reads weights in panels. A product of few rows reads them as they are, if it can.
-inline bool takes_byte_panels(std::int64_t m, std::int64_t k, const Int8Weights& w) {
-  return m > gemv_max_m || byte_span(k, w) < k;
-}
-
 /// The weights in panels: sizes, and how they are made.
 inline std::int64_t byte_panels_bytes(std::int64_t n, std::int64_t k) {
   return panels(n) * panel_width * ((k + 3) / 4 * 4);
@@ -75,7 +70,7 @@ class RoundedRows {
 inline void gemm_rounded_parallel(std::int64_t m, const ByteRows& x, const Int8Task& task, const BytePanels* kept,
                                   TileDone done) {
   const std::int64_t n = task.n, k = task.k;
-  if (!takes_byte_panels(m, k, task.w))
+  if (!kept && m <= gemv_max_m && x.spans == 1)  // packing takes longer than reading weights as they are
     return gemv_parallel(m, n, k, sizeof(std::int8_t), [&](Part part) {
       byte_kernels().gemv(m, x, task, part,
                           [&](std::int64_t col, std::int64_t cols) { done(std::int64_t{0}, m, col, cols); });
@@ -84,20 +79,26 @@ inline void gemm_rounded_parallel(std::int64_t m, const ByteRows& x, const Int8T
   const Scratch<float> scales(kept ? 0 : byte_panels_scales(n, k, task.w));
   if (!kept) pack_byte_panels(n, k, task.w, bytes.get()), pack_scale_panels(n, k, task.w, scales.get());
   const BytePanels all = kept ? *kept : byte_panels(k, task.w, bytes.get(), scales.get());
+  const auto tile = [&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
+    Int8Task part = task;
+    part.n = cols;
+    part.c = task.c + row * task.ldc + col;
+    if (task.bias) part.bias = task.bias + col;
+    byte_kernels().panels(rows, x.from(row), part, all.from(col));
+    done(row, rows, col, cols);
+  };
+  if (m <= gemv_max_m_transposed) {
+    const std::int64_t tiles = gemv_tiling(m, n, k, sizeof(std::int8_t)).count();
+    return parallel_for(panels(n), (panels(n) + tiles - 1) / tiles, guided_schedule,
+                        [&](std::int64_t i, std::int64_t end) {
+                          const std::int64_t col = i * panel_width;
+                          tile(0, m, col, std::min(end * panel_width, n) - col);
+                        });
+  }
   constexpr double faster = 4;  // than products of floats
-  const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-  const Tiling t =
-      m <= gemv_max_m_transposed ? gemv_tiling(m, n, k, sizeof(std::int8_t)) : tiling(m, n, flops / faster);
+  const Tiling t = tiling(m, n, 2 / faster * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k));
   parallel_for(t.count(), 1, dynamic_schedule, [&](std::int64_t i, std::int64_t end) {
-    for (; i < end; ++i) {
-      const std::int64_t row = t.row(i), col = t.col(i), rows = std::min(t.rows, m - row);
-      Int8Task part = task;
-      part.n = std::min(t.cols, n - col);
-      part.c = task.c + row * task.ldc + col;
-      if (task.bias) part.bias = task.bias + col;
-      byte_kernels().panels(rows, x.from(row), part, all.from(col));
-      done(row, rows, col, part.n);
-    }
+    for (; i < end; ++i) tile(t.row(i), std::min(t.rows, m - t.row(i)), t.col(i), std::min(t.cols, n - t.col(i)));
   });
 }
 

@@ -87,7 +87,7 @@ class KeptPanels {
   KeptPanels(std::int64_t rows, const Int8Matrix& w, const kernels::Int8Weights& from) {
     constexpr std::int64_t many = 128;
     const std::int64_t n = w.values().shape()[0], k = w.values().shape()[1];
-    if (detail::thread_state.recording || !kernels::takes_byte_panels(rows, k, from)) return;
+    if (detail::thread_state.recording) return;
     if (rows > many && detail::first_read(w.values())) return;
     constexpr std::int64_t of_bytes = 7;  // where other panels have an instruction set
     const auto form = static_cast<detail::ProductForm>(k * 8 + of_bytes);
@@ -111,6 +111,16 @@ class KeptPanels {
   Tensor bytes_, scales_;
   kernels::BytePanels panels_{};
 };
+
+// y = x w' + bias, for contiguous x and y. from: weights_of(w).
+template <class T>
+void multiply(std::int64_t rows, const T* x, const Int8Matrix& w, const kernels::Int8Weights& from, T* y,
+              const float* bias, kernels::TileDone done) {
+  const std::int64_t n = w.values().shape()[0], k = w.values().shape()[1];
+  if (w.activations() == Int8Activations::floating || k == 0)
+    return kernels::gemm_int8_parallel(rows, n, k, x, k, from, y, n, bias, done);
+  kernels::gemm_bytes_parallel(rows, n, k, x, k, from, y, n, bias, KeptPanels(rows, w, from).get(), done);
+}
 
 // linear(), and f of it. f may be null.
 Tensor int8_linear(const kernels::Function* f, const Tensor& x, const Int8Matrix& w, const Tensor& bias) {
@@ -142,15 +152,11 @@ Tensor int8_linear(const kernels::Function* f, const Tensor& x, const Int8Matrix
   detail::count_product(rows, n, k);
   detail::FunctionOfProduct of_y(f, t == float32, detail::wants_record({read, bias}), y);
   const Tensor input = t == bfloat16 ? rounded(read) : x;
-  const bool bytes = w.activations() == Int8Activations::rounded && k > 0;
-  const auto multiply = [&](const auto* from, auto* to, kernels::TileDone done) {
-    if (!bytes) return kernels::gemm_int8_parallel(rows, n, k, from, k, weights, to, n, pb, done);
-    kernels::gemm_bytes_parallel(rows, n, k, from, k, weights, to, n, pb, KeptPanels(rows, w, weights).get(), done);
-  };
   if (t == bfloat16)
-    multiply(input.data<BFloat16>().data(), y.fresh<BFloat16>(), kernels::no_callback);
+    multiply(rows, input.data<BFloat16>().data(), w, weights, y.fresh<BFloat16>(), pb, kernels::no_callback);
   else
-    multiply(input.data<float>().data(), y.fresh<float>(), of_y.tiles<float>(y.fresh<float>(), n));
+    multiply(rows, input.data<float>().data(), w, weights, y.fresh<float>(), pb,
+             of_y.tiles<float>(y.fresh<float>(), n));
   // dx = dy W, db = the sum of dy over its rows
   return of_y(record(op, {read, bias}, std::move(y), keep::saved(w.values(), w.scale()), [](Backward& g) {
     if (g.wants(0)) g.give(0, matmul(g.dy(), dequantized({g.saved(0), g.saved(1)})));
