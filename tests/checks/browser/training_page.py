@@ -157,6 +157,11 @@ def alone(b, folder):
     page.wait(f"{inside}?.documentElement?.dataset.ready === 'true'")
     check("a copied page has its heads", page.js(f"{inside}.querySelectorAll('.head').length") > 0 and not page.js("document.getElementById('heads').hidden"))
     check("and asks for no file", not page.problems(), page.problems())
+    page.js("window.dispatchEvent(new Event('beforeprint'))")
+    frame, high = page.js(f"[document.querySelector('#heads iframe').clientHeight, {inside}.body.scrollHeight]")
+    check("on paper the frame is as high as its heads, at once", frame >= high > 300, frame, high)
+    page.js("window.dispatchEvent(new Event('afterprint'))")
+    check("and again after it", page.js(f"document.querySelector('#heads iframe').clientHeight >= {inside}.body.scrollHeight"))
     page.close()
 
 

@@ -36,7 +36,7 @@ function followTheme() {
   // Paper is white, and narrower than most windows: pictures are drawn again for it.
   let before = false;
   window.addEventListener("beforeprint", () => {
-    before = isDark();
+    if (!document.documentElement.classList.contains("printing")) before = isDark();
     document.documentElement.classList.add("printing");
     setTheme(false);
   });

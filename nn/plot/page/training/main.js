@@ -105,6 +105,14 @@ frame.addEventListener("load", () => tellTheme(frame));
 window.addEventListener("message", ({ source, data }) => {
   if (source === frame.contentWindow && data?.fitHeight) frame.style.height = data.fitHeight + "px";
 });
+// Paper is narrower than most windows: heads inside the page are drawn for it, and the frame takes their height at once.
+for (const kind of ["beforeprint", "afterprint"])
+  window.addEventListener(kind, () => {
+    const inside = frame.contentDocument; // null if the heads lie in a file beside the page
+    if (!inside?.body) return;
+    frame.contentWindow.dispatchEvent(new Event(kind));
+    frame.style.height = inside.body.scrollHeight + "px";
+  });
 document.getElementById("smoothing").addEventListener("input", (event) => setSmoothing(Number(event.target.value)));
 document.getElementById("all").addEventListener("click", () => showSteps(null, null));
 const redraw = () => [...charts.values(), ...histograms].forEach((chart) => chart.draw());
