@@ -55,8 +55,8 @@ struct GenerateOptions : SamplingOptions {
   /// The type of keys and values in the cache; the model's if not given. bfloat16 needs half the memory of float32.
   FIT_OPTION(std::optional<DType>, cache_dtype);
   /// A smaller model with the same vocabulary, for speculative decoding (Leviathan et al. 2023): it proposes tokens,
-  /// which the model then reads at once. The text is exactly the one of the mode Reproducible without an assistant;
-  /// it comes faster if most proposals are right. Null: none.
+  /// which the model then reads at once. The text is exactly the one of the mode Reproducible without an assistant,
+  /// and comes faster than that one if more than a fifth of the proposals are right. Null: none.
   FIT_OPTION(const GPT*, assistant_model) = nullptr;
   /// The most tokens that the assistant proposes at a time: one more than were right the last time.
   FIT_OPTION(std::int64_t, num_assistant_tokens) = 4;
