@@ -192,11 +192,9 @@ void continue_rows(Texts& texts, std::vector<std::int64_t> rows) {
 struct Reader {
   const GPT& gpt;
   KVCache cache;
-  bool reproducible;  // whether it reads in the mode Reproducible
 
   // The logits [new tokens, V] after the tokens of the sequence that are not in the cache yet.
   Tensor read(const Tokens& sequence) {
-    const fit::detail::Scoped mode(fit::detail::thread_state.reproducible, reproducible);
     const Tokens unread(sequence.begin() + cache.length(), sequence.end());
     return gpt(tensor(unread, {1, static_cast<std::int64_t>(unread.size())}), cache)[0];
   }
@@ -206,15 +204,14 @@ struct Reader {
 
 // Speculative decoding (Leviathan et al. 2023) of one row. The assistant proposes tokens with the random numbers of the
 // row. The model reads all proposals at once, and draws with the same numbers. A proposal counts if both drew the same
-// token, and all proposals before it count. So the text is the one that the model alone would write, whatever the
-// assistant proposes: it reads without the mode Reproducible, which is faster.
+// token, and all proposals before it count. So the text is the one that the model alone would write.
 void continue_with_assistant(Texts& texts, std::size_t row) {
   const GenerateOptions& o = texts.o;
   Tokens& sequence = texts.sequences[row];
   const Tokens& result = texts.results[row];
   const std::int64_t length = static_cast<std::int64_t>(sequence.size()) + o.max_new_tokens();
-  Reader model{texts.gpt, texts.gpt.make_cache(1, length, o.cache_dtype()), reproducible() || o.reproducible()};
-  Reader assistant{*o.assistant_model(), o.assistant_model()->make_cache(1, length), false};
+  Reader model{texts.gpt, texts.gpt.make_cache(1, length, o.cache_dtype())};
+  Reader assistant{*o.assistant_model(), o.assistant_model()->make_cache(1, length)};
   std::int64_t most = o.num_assistant_tokens();  // one more than were right, so that few are made in vain
   for (bool goes_on = true; goes_on;) {
     const auto known = static_cast<std::int64_t>(sequence.size());
@@ -285,6 +282,8 @@ std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts,
     texts.draws.emplace_back(generator);
     together[reproducible() ? prompts[row].size() : 0].push_back(static_cast<std::int64_t>(row));
   }
+  bool& reproducibly = fit::detail::thread_state.reproducible;
+  const fit::detail::Scoped mode(reproducibly, reproducibly || (o.assistant_model() && o.reproducible()));
   for (const auto& [size, rows] : together)
     if (!o.assistant_model()) continue_rows(texts, rows);
   for (std::size_t row = 0; row < prompts.size() && o.assistant_model(); ++row) continue_with_assistant(texts, row);
