@@ -55,12 +55,12 @@ struct GenerateOptions : SamplingOptions {
   /// The type of keys and values in the cache; the model's if not given. bfloat16 needs half the memory of float32.
   FIT_OPTION(std::optional<DType>, cache_dtype);
   /// A smaller model with the same vocabulary, for speculative decoding (Leviathan et al. 2023): it proposes tokens,
-  /// which the model then reads at once. The text is exactly the one of the mode Reproducible without an assistant;
-  /// it comes faster if most proposals are right. Null: none.
+  /// which the model then reads at once. The text is exactly the one of the mode Reproducible without an assistant,
+  /// and comes faster if more than a third of the proposals are right. Null: none.
   FIT_OPTION(const GPT*, assistant_model) = nullptr;
   /// The most tokens that the assistant proposes at a time: one more than were right the last time.
   FIT_OPTION(std::int64_t, num_assistant_tokens) = 4;
-  /// With an assistant, whether the text is that of the mode Reproducible. Without the mode it comes faster. Where
+  /// With an assistant, whether the text is that of the mode Reproducible. Without the mode, where
   /// two tokens are equally likely but for rounding, it may then be another text of the same probability.
   FIT_OPTION(bool, reproducible) = true;
   FIT_OPTION(Proposals*, proposals) = nullptr;  ///< Where the counts of the assistant's proposals are added.
