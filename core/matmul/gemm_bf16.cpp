@@ -102,6 +102,11 @@ bool gemv_bf16_in_order(const GemmParams<BFloat16>& p) {
   return !multiplies_bf16() && p.transpose_b && p.alpha == 1 && p.beta == 0;
 }
 
+// Whether the panels of b' are kept as BFloat16, for few rows in Reproducible.
+bool keeps_bf16_panels(const GemmParams<BFloat16>& p) {
+  return reproducible() && p.m <= gemv_max_m_transposed && !p.transpose_a && gemv_bf16_in_order(p);
+}
+
 // For few rows: reads b once, without packing. With the processor's instructions for BFloat16, for b'.
 template <class A, class C>
 void gemv_bf16_native(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const BFloat16* b, C* c,
@@ -114,11 +119,13 @@ void gemv_bf16_native(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, 
   loop == Bf16Loop::threads ? gemv_parallel(p.m, p.n, p.k, sizeof(BFloat16), multiply) : multiply({});
 }
 
-// The same in float.
+// The same in float. kept: all panels of b' as BFloat16, or null.
 template <class A, class C>
 void gemv_bf16_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const BFloat16* b, C* c,
-                       const Bf16Then& then) {
-  const auto gemv = reproducible() ? bf16_kernels().gemv_in_order : bf16_kernels().gemv;
+                       const Bf16Then& then, const BFloat16* kept) {
+  const auto gemv = kept             ? bf16_kernels().gemv_panels
+                    : reproducible() ? bf16_kernels().gemv_in_order
+                                     : bf16_kernels().gemv;
   GemmParams<float> f = as_floats(p);
   f.ldb = p.ldb;
   const Scratch<float> rows(p.m * p.k), sums(p.m * p.n);
@@ -129,7 +136,8 @@ void gemv_bf16_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a,
       const std::int64_t col = i * t.cols;
       GemmParams<float> part = f;
       part.n = std::min(t.cols, p.n - col);
-      gemv(part, rows.get(), b + col * (p.transpose_b ? p.ldb : 1), sums.get() + col);
+      const BFloat16* const columns = kept ? kept + col * p.k : b + col * (p.transpose_b ? p.ldb : 1);
+      gemv(part, rows.get(), columns, sums.get() + col);
       bf16_kernels().result<C>().finish(p.m, part.n, p.alpha, sums.get() + col, p.n, p.beta, then.at(col), c + col,
                                         p.ldc);
     }
@@ -140,10 +148,12 @@ void gemv_bf16_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a,
 template <class A, class B, class C>
 void gemm_bf16_terms(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const Bf16Then& then,
                      const void* kept) {
-  if constexpr (std::is_same_v<B, BFloat16>)
-    if (p.m <= gemv_max_m && !p.transpose_a && (!reproducible() || gemv_bf16_in_order(p)))
+  if constexpr (std::is_same_v<B, BFloat16>) {
+    const auto* const few_rows = keeps_bf16_panels(p) ? static_cast<const BFloat16*>(kept) : nullptr;
+    if (few_rows || (p.m <= gemv_max_m && !p.transpose_a && (!reproducible() || gemv_bf16_in_order(p))))
       return p.transpose_b && multiplies_bf16() ? gemv_bf16_native(p, loop, a, b, c, then)
-                                                : gemv_bf16_widened(p, loop, a, b, c, then);
+                                                : gemv_bf16_widened(p, loop, a, b, c, then, few_rows);
+  }
   multiplies_bf16() ? gemm_bf16_native(p, loop, a, b, c, then, static_cast<const BFloat16*>(kept))
                     : gemm_bf16_widened(p, loop, a, b, c, then, static_cast<const float*>(kept));
 }
@@ -166,16 +176,27 @@ void gemm_bf16(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B
 }
 
 bool takes_panels(const GemmParams<BFloat16>& p) {
+  if (keeps_bf16_panels(p)) return p.n > 1;
   return p.m > gemv_max_m &&
          (multiplies_bf16() ? p.n > 1 : takes_panels(as_floats(p)));  // LCOV_EXCL_BR_LINE(avx512_bf16)
 }
 
+int panels_form(const GemmParams<BFloat16>& p) { return keeps_bf16_panels(p) ? 1 : 0; }
+
 std::int64_t panels_bytes(const GemmParams<BFloat16>& p) {
+  if (keeps_bf16_panels(p)) return 2 * panels(p.n) * panel_width * p.k;
   return multiplies_bf16() ? 2 * Bf16PackedB<BFloat16>(p, nullptr, nullptr).packed_size(p.n, p.k)
                            : panels_bytes(as_floats(p));
 }
 
 void pack_panels(const GemmParams<BFloat16>& p, const BFloat16* b, void* out) {
+  if (keeps_bf16_panels(p)) {
+    GemmParams<float> f = as_floats(p);
+    f.ldb = p.ldb;
+    return parallel_for(panels(p.n), (1 << 15) / (panel_width * p.k) + 1, [&](std::int64_t i, std::int64_t end) {
+      for (; i < end; ++i) bf16_kernels().pack_panel(f, b, i, static_cast<BFloat16*>(out) + i * panel_width * p.k);
+    });
+  }
   multiplies_bf16()
       ? pack_bf16(Bf16PackedB<BFloat16>(p, b, nullptr), Bf16Loop::threads, p.k, static_cast<BFloat16*>(out))
       : pack_b_widened(p, Bf16Loop::threads, b, static_cast<float*>(out));

@@ -95,6 +95,10 @@ struct Bf16Kernels {
   void (*gemv)(const GemmParams<float>& p, const float* a, const BFloat16* b, float* c);
   // Like gemv_in_order of GemmKernels, for m up to gemv_max_m.
   void (*gemv_in_order)(const GemmParams<float>& p, const float* a, const BFloat16* b, float* c);
+  // The same for b in consecutive panels of pack_panel, for any m.
+  void (*gemv_panels)(const GemmParams<float>& p, const float* a, const BFloat16* panels, float* c);
+  // Packs panel_width columns of b' as BFloat16, with zeros beyond n.
+  void (*pack_panel)(const GemmParams<float>& p, const BFloat16* b, std::int64_t panel, BFloat16* out);
 
   template <class From>
   const Bf16Operand<From>& operand() const {

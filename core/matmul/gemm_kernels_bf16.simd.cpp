@@ -1,6 +1,6 @@
 #include "matmul/gemm_kernels_bf16.hpp"
 
-#include "matmul/gemv_in_order.hpp"
+#include "matmul/gemv_bf16_panels.hpp"
 #if defined(__AVX512F__)
 #include "matmul/gemv_bf16.hpp"
 #include "matmul/micro_kernel_bf16.hpp"
@@ -108,7 +108,9 @@ constexpr Bf16Kernels native() {
           {gemm_block<Way, float>, gemv_bf16_native<float>, finish<Full, float>},
           {gemm_block<Way, BFloat16>, gemv_bf16_native<BFloat16>, finish<Full, BFloat16>},
           gemv<float, BFloat16>,
-          gemv_in_order<float, BFloat16>};
+          gemv_in_order<float, BFloat16>,
+          gemv_bf16_panels,
+          pack_bf16_panel};
 }
 #endif
 
@@ -126,7 +128,9 @@ const Bf16Kernels& bf16_table() {
                                        {nullptr, nullptr, finish<Full, float>},
                                        {nullptr, nullptr, finish<Full, BFloat16>},
                                        gemv<float, BFloat16>,
-                                       gemv_in_order<float, BFloat16>};
+                                       gemv_in_order<float, BFloat16>,
+                                       gemv_bf16_panels,
+                                       pack_bf16_panel};
   return widened;
 }
 

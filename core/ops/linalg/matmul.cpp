@@ -198,7 +198,8 @@ Tensor kept_panels(const kernels::GemmParams<T>& p, const Tensor& weight) {
   constexpr std::int64_t many = 128;
   if (detail::thread_state.recording || !kernels::takes_panels(p)) return {};
   if ((p.m > many || p.m <= kernels::gemv_max_m) && detail::first_read(weight)) return {};
-  const auto form = static_cast<detail::ProductForm>(p.k * 8 + static_cast<std::int64_t>(kernels::narrow_isa()));
+  const auto form = static_cast<detail::ProductForm>((p.k * 2 + kernels::panels_form(p)) * 8 +
+                                                     static_cast<std::int64_t>(kernels::narrow_isa()));
   return detail::product_copy(weight, form, [&] {
     Tensor all = Tensor::empty({kernels::panels_bytes(p)}, int8);
     kernels::pack_panels(p, static_cast<const T*>(weight.raw()), all.fresh<std::int8_t>());

@@ -15,6 +15,7 @@
 #include "support/catch.hpp"
 #include "support/op_table.hpp"
 #include "support/sha256.hpp"
+#include "support/variants.hpp"
 
 // Each operation has one result, to the bit, on every instruction set: the rows of the table of operations in both
 // precisions, and sizes at which kernels take their other ways.
@@ -76,8 +77,17 @@ TEST_CASE("a fingerprint is SHA-256", "[one_result]") {
   CHECK(hash.digits() == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
+// These call the C library and LAPACK, which compute otherwise on another processor than x86-64 (docs/reliability.md).
+bool is_of_a_library(const std::string& name) {
+  const std::string op = name.substr(0, name.find(','));
+  return op == "atan2" || op == "solve" || op == "lstsq" || op == "inv" || op == "det" || op == "eigh" || op == "qr";
+}
+
 TEST_CASE("one result: each row of the table of operations", "[one_result]") {
-  each_row([](const OpRow& row) { check_one_result("op " + row.name(), [&] { return of_row(row); }); });
+  each_row([](const OpRow& row) {
+    if (kernels::isa() == kernels::Isa::neon && is_of_a_library(row.name())) return;
+    check_one_result("op " + row.name(), [&] { return of_row(row); });
+  });
 }
 
 TEST_CASE("one result: random numbers", "[one_result]") {
