@@ -23,8 +23,8 @@ macro(fit_optimised_without_a_build_type)
   endif()
 endmacro()
 
-# The checked containers of libstdc++ have another layout, and libc++ has containers of its own. fit must be compiled with the same setting as the program; the
-# definition lets its headers check this.
+# The checked containers of libstdc++ have another layout, and libc++ has containers of its own. fit must be compiled with
+# the same setting as the program; the definition lets its headers check this.
 macro(fit_same_containers_as_programs)
   string(TOUPPER "${CMAKE_BUILD_TYPE}" fit_config)
   get_directory_property(fit_definitions COMPILE_DEFINITIONS)

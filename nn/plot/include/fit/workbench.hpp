@@ -54,12 +54,11 @@ struct WorkbenchOptions {
 };
 
 /// The page of one recorded run, as HTML. The reader
-///   * sees all layers and heads at once, with what a head does: previous token, first token, induction …, as the part
-///   of
-///     its weight beyond even weights;
+///   * sees all layers and heads at once, with what a head does (previous token, first token, induction …): the part of
+///   its weight beyond even weights;
 ///   * points at a token: the text takes the colours of its weights;
 ///   * opens heads, one or several in colours of their own, as matrices or as lines between tokens, two also as their
-///     difference; moves through the steps; sorts heads by measures;
+///   difference; moves through the steps; sorts heads by measures;
 ///   * saves what is shown as SVG, PNG, by the page's address, or on paper.
 /// The max error of a weight is 1/510 of the largest weight in its row. Throws Error if there are no records, if
 /// max_tokens is not positive, or if the page would exceed max_bytes.
@@ -68,9 +67,8 @@ std::string workbench(const AttentionRecording& recording, const WorkbenchOption
 /// The page of any number of runs, as HTML: in addition
 ///   * the curves of the runs over each other, one chart for each name that two runs have;
 ///   * pairs of heads of two runs. The similarity of two heads is the weight that they share, sum min(p, q), mean over
-///   the
-///     queries: 1 if they are equal. The most similar heads are the first pair, the most similar ones of the others the
-///     next. They are compared at the last step of each run.
+///   the queries: 1 if they are equal. The most similar heads are the first pair, the most similar ones of the others
+///   the next. They are compared at the last step of each run.
 /// Throws Error, in addition, if two runs have the same name, if a row has no step, or if there is nothing to show: no
 /// number that two runs have, and no record.
 std::string workbench(const std::vector<WorkbenchRun>& runs, const WorkbenchOptions& options = {});
