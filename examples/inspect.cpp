@@ -1,4 +1,4 @@
-// Opens a folder of the Hugging Face Hub, prints a summary of the model, and writes the workbench of its heads for a text.
+// Opens a folder of the Hugging Face Hub, prints a summary of the model, and writes its workbench for a text.
 // Without --data FOLDER it makes a small folder with random weights.
 #include <filesystem>
 #include <iostream>
