@@ -9,15 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "fit/workbench.hpp"
 #include "fit/five_minutes_page.hpp"
 #include "fit/lesson.hpp"
-#include "fit/workbench.hpp"
 #include "fit/nn/layer/layer.hpp"
 #include "fit/nn/layers/quantize.hpp"
 #include "fit/nn/lens/lens.hpp"
 #include "fit/plot.hpp"
 #include "fit/training_page.hpp"
+#include "fit/workbench.hpp"
 
 /// What the examples share: the ranks that mpirun starts, their command line, the claims that they prove, the quality
 /// that they reach, the pictures that they leave.

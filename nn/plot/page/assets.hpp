@@ -45,7 +45,8 @@ std::string shared_script();
 std::string workbench_script();
 
 // The workbench of a recording as a part of a page. The page's script makes it work by `new Workbench(element)`
-// (page/workbench/bench.js); it needs workbench_script() and the style workbench_css. The errors are those of workbench().
+// (page/workbench/bench.js); it needs workbench_script() and the style workbench_css. The errors are those of
+// workbench().
 std::string workbench_view(const AttentionRecording& recording, const WorkbenchOptions& options = {});
 
 // JSON for a script element: without '<' it can neither close nor open one. What is not UTF-8 is replaced.
