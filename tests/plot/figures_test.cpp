@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "fit/workbench.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/plot.hpp"
 #include "fit/tensor/random.hpp"
+#include "fit/workbench.hpp"
 #include "plot/figures/text.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"

@@ -1,12 +1,12 @@
 #include <limits>
 
-#include "fit/workbench.hpp"
 #include "fit/graph_to_dot.hpp"
 #include "fit/nn/layers/activation.hpp"
 #include "fit/nn/layers/containers.hpp"
 #include "fit/nn/layers/linear.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/training_page.hpp"
+#include "fit/workbench.hpp"
 #include "support/catch.hpp"
 
 // Pages and graphs at the edges of what they take.
