@@ -45,10 +45,13 @@ class LeafGradients {
     if (leaf.counted_by != outermost_.sums_) outermost_.set_aside(leaf);
   }
   /// Adds the sums of leaves that no graph refers to any more to their earlier gradients, so that these need no memory.
+  /// Mostly the last one set aside is complete first. The search ends at one that is not: it takes no time at each
+  /// node.
   void end_sums() {
-    for (std::size_t i = outermost_.earlier_.size(); i-- > 0;)
-      if (outermost_.earlier_[i].leaf->refs.load(std::memory_order_relaxed) == 2)  // its tensor, and earlier_
-        outermost_.add_earlier(i);
+    auto& earlier = outermost_.earlier_;
+    constexpr std::uint32_t refs = 2;  // its tensor, and earlier_
+    while (!earlier.empty() && earlier.back().leaf->refs.load(std::memory_order_relaxed) == refs)
+      outermost_.add_earlier(earlier.size() - 1);
   }
 
   /// Call before a number is added to the sum of a leaf's gradients. A sum of a narrow type is wide until round(): with

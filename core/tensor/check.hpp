@@ -16,7 +16,7 @@ template <class... Parts>
 
 /// stored(op, "x", x): x must be defined.
 [[noreturn, gnu::cold]] void fail_undefined(const char* op, const char* name);
-[[gnu::always_inline]] inline void stored(const char* op, const char* name, const Tensor& x) {
+inline void stored(const char* op, const char* name, const Tensor& x) {
   if (!x.defined()) fail_undefined(op, name);
 }
 
@@ -36,8 +36,8 @@ inline void each_defined(const char* op, const char* name, const std::vector<Ten
       defined(op, (std::string(name) + ' ' + std::to_string(i)).c_str(), all[i]);
 }
 
-/// Checks the axis; returns it as a number >= 0.
 [[noreturn, gnu::cold]] void fail_axis(const char* op, const Shape& shape, int axis);
+/// Checks the axis; returns it as a number >= 0.
 inline int axis(const char* op, const Shape& shape, int axis) {
   const int rank = shape.rank();
   if (axis < -rank || axis >= rank) fail_axis(op, shape, axis);

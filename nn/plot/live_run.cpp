@@ -33,8 +33,7 @@ Tensor ids_of(const text::Vocabulary& vocabulary, const std::string& sample, con
   return ids;
 }
 
-// ---- vocabularies, as page/workbench_live/vocabulary.js reads them
-// -----------------------------------------------------------
+// ---- vocabularies, as page/workbench_live/vocabulary.js reads them --------------------------------------------------
 
 // A part of a class of characters of a regular expression, from ranges as in data/unicode.hpp.
 std::string ranges_of(const std::vector<std::int32_t>& table) {

@@ -15,6 +15,12 @@ function readTheme() {
 const headVariable = (i) => `--head-${(i % 6) + 1}`;
 function headColor(i) { return theme[headVariable(i).slice(2)]; }
 
+// A colour on the panel, from that of the panel (strength 0) to the colour itself (1).
+function onPanel(color, strength) {
+  const from = rgbOf(theme.panel), to = rgbOf(color);
+  return "#" + from.map((c, i) => Math.round(c + (to[i] - c) * Math.min(1, strength)).toString(16).padStart(2, "0")).join("");
+}
+
 const LOG_FLOOR = 1e-3; // the logarithmic scale's lowest value
 
 // The top of the scale on which a head is drawn; of "row", the fraction of the row's largest.

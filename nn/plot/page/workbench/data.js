@@ -3,7 +3,6 @@
 //   frames            [step, call] of each frame
 //   entry(l, f)       { heads, measures } of a layer at a frame, or undefined if it was not recorded
 //   headsOf(l, f)     a promise of the layer's Heads, empty if it was not recorded
-//   load(state)       a promise, if there is something to compute before headsOf() is asked (workbench_live)
 // RecordedSource reads a recording in the page.
 
 // A number of C++ names the reason why a pair is masked; here are the words.

@@ -139,7 +139,7 @@ class HeadGrid {
     value.className = "value";
     button.append(thumbnail, mark, caption, value);
     cell.append(button);
-    this.run.switches?.add(cell, button, layer, head, this.names[layer]);
+    this.run.switches?.add(cell, layer, head, this.names[layer]);
     this.buttons.set(layer + "/" + head, { button, thumbnail, mark, caption, value });
     return cell;
   }

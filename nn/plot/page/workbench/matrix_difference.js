@@ -1,10 +1,7 @@
 // Two heads as one matrix: second minus first. A cell has the colour of the head that has more weight there.
 
-// The colour of a difference, the stronger the larger it is, from that of the panel.
-function differenceColor(v, most) {
-  const strength = Math.min(1, Math.abs(v) / Math.max(most, 1e-3)), from = rgbOf(theme.panel), to = rgbOf(headColor(v > 0 ? 1 : 0));
-  return "#" + from.map((c, i) => Math.round(c + (to[i] - c) * strength).toString(16).padStart(2, "0")).join("");
-}
+// The colour of a difference, the stronger the larger it is.
+const differenceColor = (v, most) => onPanel(headColor(v > 0 ? 1 : 0), Math.abs(v) / Math.max(most, 1e-3));
 
 // The largest difference of two heads: { q, k, v }.
 function largestDifference(first, second) {

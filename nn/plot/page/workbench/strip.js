@@ -98,12 +98,6 @@ class TextStrip {
     span.classList.toggle("later", color === "hidden");
     span.style.background = color && color !== "hidden" ? color : "";
     span.style.color = color && color !== "hidden" ? inkOn(color) : "";
-    span.style.boxShadow = weights ? weights.map((w, i) => `inset 0 ${-3 * (i + 1)}px 0 ${w >= 0.02 ? mixed(headColor(i), theme.panel, Math.min(1, 0.15 + w)) : "transparent"}`).reverse().join(", ") : "";
+    span.style.boxShadow = weights ? weights.map((w, i) => `inset 0 ${-3 * (i + 1)}px 0 ${w >= 0.02 ? onPanel(headColor(i), 0.15 + w) : "transparent"}`).reverse().join(", ") : "";
   }
-}
-
-// Between two colours: `share` of the first.
-function mixed(a, b, share) {
-  const [from, to] = [rgbOf(b), rgbOf(a)];
-  return "#" + from.map((c, i) => Math.round(c + (to[i] - c) * share).toString(16).padStart(2, "0")).join("");
 }

@@ -7,10 +7,7 @@ const dotOf = (a, b) => a.reduce((sum, v, d) => sum + v * b[d], 0);
 const lengthOf = (v) => Math.sqrt(dotOf(v, v));
 
 // The colour of a signed number, from -most to most.
-function signedColor(v, most) {
-  const strength = Math.min(1, Math.abs(v) / Math.max(most, 1e-9)), from = rgbOf(theme.panel), to = rgbOf(v < 0 ? theme["head-2"] : theme["head-1"]);
-  return "#" + from.map((c, i) => Math.round(c + (to[i] - c) * strength).toString(16).padStart(2, "0")).join("");
-}
+const signedColor = (v, most) => onPanel(v < 0 ? theme["head-2"] : theme["head-1"], Math.abs(v) / Math.max(most, 1e-9));
 
 // The pair that the vectors show: the cell, or the strongest key of its query.
 function pairOf(head, cell) {
@@ -30,8 +27,9 @@ const vectorsView = {
     const keys = seen.filter((i) => kept.has(i)), names = head.keys.map((t) => label(t));
     const left = Math.min(120, Math.max(60, widest(names) + 12)), numbers = 190;
     const width = Math.max(420, room.width), cell = Math.max(2, Math.min(22, (width - left - numbers) / D));
+    const query = vectors.query(q);
     const rows = keys.map((i) => {
-      const products = vectors.query(q).map((v, d) => v * vectors.key(i)[d]);
+      const key = vectors.key(i), products = query.map((v, d) => v * key[d]);
       return { k: i, products, score: products.reduce((a, b) => a + b, 0), weight: head.value(q, i), length: lengthOf(vectors.value(i)) };
     });
     const most = Math.max(1e-9, ...rows.flatMap(({ products }) => products.map(Math.abs))), farthest = Math.max(1e-9, ...rows.map(({ weight, length }) => weight * length));

@@ -7,12 +7,10 @@ class Switches {
   }
 
   // The switch of a head, beside its thumbnail.
-  add(cell, thumbnail, layer, head, name) {
-    const part = `${layer}.${head}`;
-    cell.append(this.button(part, `${name}, head ${head + 1}`));
+  add(cell, layer, head, name) {
+    cell.append(this.button(`${layer}.${head}`, `${name}, head ${head + 1}`));
     cell.addEventListener("dragover", (event) => this.live.dragged && event.preventDefault());
-    cell.addEventListener("drop", (event) => this.live.drop(event, part));
-    thumbnail.dataset.drop = part;
+    cell.addEventListener("drop", (event) => this.live.drop(event));
   }
 
   mlpCell(layer, name) {
