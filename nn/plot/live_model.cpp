@@ -29,12 +29,13 @@ namespace {
 using json = io::Json;
 constexpr std::int64_t max_parameters = 8'000'000;
 
-// nn::GPT(model.options()), the model that the page's script computes, whose head has a bias if the model's has. Draws
-// no random numbers.
+// nn::GPT(model.options()), the model that the page's script computes. Its head has a bias if the model's has, and it
+// has no last norm if the model has none. Draws no random numbers.
 nn::GPT twin_of(const nn::GPT& model) {
   const nn::init::Skip undrawn;
   nn::GPT twin(model.options());
   if (model.head.has_bias()) twin.head.bias = nn::Parameter(zeros({model.options().vocab_size()}));
+  if (!model.ln_f) twin.ln_f = nullptr;
   return twin;
 }
 
@@ -70,8 +71,6 @@ void check_supported(const char* op, const nn::GPT& model, nn::GPT& twin) {
                                       {o.rotary_features() != 0, "rotary_features"},
                                       {o.qk_norm_across_heads(), "qk_norm_across_heads"},
                                       {o.parallel(), "parallel"},
-                                      {o.head_bias(), "head_bias"},
-                                      {o.norm() == nn::Norm::none, "Norm::none"},
                                       {!o.norm_weights(), "norm_weights"},
                                       {o.activation() == nn::Activation::solu, "solu"},
                                       {o.embedding_scale() != 1, "embedding_scale"},

@@ -70,13 +70,8 @@ TEST_CASE("the page of a model has the pairs of a vocabulary of byte pairs") {
 }
 
 TEST_CASE("writing a page draws no random number and leaves the model in training") {
-  nn::GPT gpt(small());
-  manual_seed(5);
-  const Tensor expected = rand({3});
-  manual_seed(5);
-  page(gpt);
-  CHECK(equal(rand({3}), expected));
-  CHECK(gpt.training());
+  const nn::GPT gpt(small());
+  check_only_read(gpt, [&] { page(gpt); });
 }
 
 TEST_CASE("weights of a page are float16, rounded to the nearest") {
@@ -143,6 +138,23 @@ TEST_CASE("a head with a bias is computed in the page") {
   const std::string with = page(gpt);
   CHECK(data_of(with)["config"]["tensors"].size() == data_of(without)["config"]["tensors"].size() + 1);
   CHECK(data_of(with)["checks"] != data_of(without)["checks"]);
+  const nn::GPT by_option(small().tie_weights(false).head_bias(true));
+  CHECK(data_of(page(by_option))["config"]["tensors"].back()["name"] == "head.bias");
+}
+
+TEST_CASE("a model without norms, or without the last one, runs in the page") {
+  const auto norms = [](const nn::GPT& gpt) {
+    std::size_t count = 0;
+    const json data = data_of(page(gpt));
+    for (const json& t : data["config"]["tensors"])
+      count += t["name"].get<std::string>().rfind("ln_") != std::string::npos;
+    return count;
+  };
+  nn::GPT gpt(small());
+  CHECK(norms(gpt) == 10);
+  gpt.ln_f = nullptr;
+  CHECK(norms(gpt) == 8);
+  CHECK(norms(nn::GPT(small().norm(nn::Norm::none))) == 0);
 }
 
 TEST_CASE("the roles of a model's heads are measured at each snapshot, on data") {

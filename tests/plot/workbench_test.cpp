@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "fit/base/error.hpp"
+#include "fit/nn/attention/attention_recorder.hpp"
+#include "fit/nn/layers/linear.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/tensor/random.hpp"
 #include "plot/page_data.hpp"
@@ -15,6 +17,17 @@ using Catch::Matchers::Contains;
 using nlohmann::json;
 using plot::WorkbenchOptions;
 using plot::WorkbenchRun;
+
+namespace {
+
+struct TwoOutputs final : nn::Layer {
+  std::pair<Tensor, Tensor> forward(const Tensor& x) const { return {out(attention(x)), attention(x)}; }
+  FIT_FIELDS(attention, out)
+  nn::SelfAttention attention{8, 2, 0.0};
+  nn::Linear out{8, 3};
+};
+
+}  // namespace
 
 TEST_CASE("runs have charts of the finite numbers that two of them have") {
   const WorkbenchRun a{"a", {{{"step", 1}, {"loss", 2}}, {{"step", 2}, {"loss", NAN}, {"lr", 1}}}, {}};
@@ -44,6 +57,15 @@ TEST_CASE("a workbench of runs has the heads of each, and needs something to sho
   CHECK_NOTHROW(plot::workbench({heads, loss}, o));
   CHECK_THROWS_WITH(plot::workbench({heads, more}, o), Contains("max_bytes"));  // all runs count together
   CHECK_THROWS_AS(plot::write_workbench("/dev/null/page.html", {loss}), FileError);
+}
+
+TEST_CASE("a model with two outputs is recorded like any other") {
+  const TwoOutputs model;
+  nn::AttentionRecorder recorder(model);
+  model(randn({1, 5, 8}));
+  const AttentionRecording& recording = recorder.recording();
+  CHECK(recording.records().size() == 2);  // it calls its attention twice
+  CHECK_THAT(plot::workbench(recording), Contains("attention"));
 }
 
 TEST_CASE("a workbench of a few heads takes less than 250 kB, and has the browser forbid requests") {

@@ -9,6 +9,7 @@ namespace fit {
 namespace {
 
 constexpr std::int64_t max_elements = std::int64_t{1} << 62;  // elements
+constexpr std::int64_t max_padding = std::int64_t{1} << 42;   // elements: more need more bytes than there are addresses
 
 // Element i of the result along an axis is element from(i) of x.
 template <class From>
@@ -98,7 +99,10 @@ Tensor pad(const Tensor& x, const std::vector<std::int64_t>& widths, PadMode mod
     const std::int64_t taken_before = std::min<std::int64_t>(widths[k], 0),
                        taken_after = std::min<std::int64_t>(widths[k + 1], 0);
     const std::int64_t before = std::max<std::int64_t>(widths[k], 0), after = std::max<std::int64_t>(widths[k + 1], 0);
-    if (std::max(before, after) > max_elements / 4 || std::min(taken_before, taken_after) < -max_elements / 4 ||
+    if (std::max(before, after) > max_padding / std::max<std::int64_t>(y.shape().with(axis, 1).numel(), 1))
+      check::fail("pad", "the widths are ", widths[k], " and ", widths[k + 1], ", axis ", axis, " of shape ", x.shape(),
+                  ": the result would have too many elements");
+    if (std::min(taken_before, taken_after) < -max_elements / 4 ||
         size + taken_before + taken_after + (constant ? before + after : 0) < 0)
       check::fail("pad", "the widths ", widths[k], " and ", widths[k + 1], " don't suit axis ", axis, " of shape ",
                   x.shape(), ": at most all of its elements can be taken away");

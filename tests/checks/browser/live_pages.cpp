@@ -113,7 +113,7 @@ void kinds(const std::string& folder, const text::CharVocabulary& vocabulary) {
                            .head_gates(true)
                            .num_kv_heads(1)},
       {"alibi", small().positions(P::alibi).windows({5, 0}).activation(A::geglu).head_size(12)},
-      {"attention_only", small().attention_only(true).tie_weights(false)},
+      {"attention_only", small().attention_only(true).norm(nn::Norm::none).tie_weights(false).head_bias(true)},
       {"none", small().positions(P::none).bias(false).window(7).num_heads(2)}};
   for (const auto& [name, options] : all) {
     nn::GPT gpt(options);

@@ -22,9 +22,8 @@
 // How far functions of one and two numbers and their derivatives are from the exact values, on every instruction set,
 // what they give for special numbers, and that docs/accuracy.md says the same. `tests/long accuracy` takes all 2^32
 // numbers of float32 and writes the tables; here is a sample of them.
-//   FIT_ACCURACY_POINTS    how many numbers of float32: a power of two. Second derivatives, functions of two numbers
-//   and
-//                          float64 take at most 2^22.
+//   FIT_ACCURACY_POINTS    how many numbers of float32: a power of two. Second derivatives, functions of two
+//                          numbers and float64 take at most 2^22.
 //   FIT_ACCURACY_FUNCTION  some functions only, by their names in the table, with commas between them
 //   FIT_ACCURACY_PAGE      the page in which to write the tables, after each function
 //   FIT_ACCURACY_RESUME    leaves out functions that the page has with so many numbers

@@ -128,9 +128,13 @@ TEST_CASE("operations on shapes refuse axes and sizes that are not there", "[ref
        [=] {
          return pad(v, {-4, -4});
        }},
-      {"[pad] the widths 4611686018427387904 and 0 don't suit",
+      {"[pad] the widths are 4611686018427387904 and 0, axis 0 of shape [6]: the result would have too many elements",
        [=] {
          return pad(v, {std::int64_t{1} << 62, 0});
+       }},
+      {"[pad] the widths are 4398046511104 and 0, axis 0 of shape [2, 3]: the result would have too many elements",
+       [=] {
+         return pad(m, {0, 0, std::int64_t{1} << 42, 0}, PadMode::replicate);
        }},
       {": a mirror shows one less than there are",
        [=] {

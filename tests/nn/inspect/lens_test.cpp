@@ -72,6 +72,16 @@ struct Mixer final : nn::UnaryLayer {
   nn::Linear out{8, 3};
 };
 
+struct TwoOutputs final : nn::Layer {
+  std::pair<Tensor, Tensor> forward(const Tensor& x) const {
+    const Tensor y = attention(x);
+    return {mean_of(y), spread_of(y)};
+  }
+  FIT_FIELDS(attention, mean_of, spread_of)
+  nn::SelfAttention attention{8, 2, 0.0};
+  nn::Linear mean_of{8, 1}, spread_of{8, 1};
+};
+
 const auto every_kind = {Positions::none, Positions::learned, Positions::sinusoidal, Positions::rotary,
                          Positions::alibi};
 
@@ -391,6 +401,20 @@ TEST_CASE("a layer of one's own offers values, and has the names of its parts", 
   CHECK(same_bits(lens.with("mixed", nn::zero()).run(x, {}).output, net.out(zeros({1, 4, 8}))));
 }
 
+TEST_CASE("a model with two outputs is called by a function, which chooses one", "[lens]") {
+  manual_seed(7);
+  const TwoOutputs model;
+  const Tensor x = randn({2, 5, 8});
+  const Lens lens(model);
+  CHECK_THROWS_WITH(lens.run(x), Contains("the model's call does not take one tensor: give a function that calls it"));
+  const LensRun run = lens.run([&] { return model(x).second; });
+  CHECK(same_bits(run.output, model(x).second));
+  CHECK(same_bits(run["mean_of.out"], model(x).first));
+  CHECK(run["attention.multihead_attn.weights"].shape() == Shape{2, 2, 5, 5});
+  const Lens without = lens.with("attention.multihead_attn.z", nn::head(0), nn::zero());
+  CHECK(max_difference(without.run([&] { return model(x).first; }).output, model(x).first) > 1e-3);
+}
+
 TEST_CASE("mistakes with a lens are errors that name the value", "[lens]") {
   const nn::GPT gpt = gpt_of(small());
   const Tensor ids = some_ids();
@@ -456,6 +480,15 @@ TEST_CASE("the contributions of a logit_attribution sum to the logit", "[lens]")
       CHECK(bias == (max(abs(a.attention_bias)).item() > 1e-9));
       CHECK(logit_attribution(gpt, ids, 3).logit == Approx(gpt(ids)[{0, 6, 3}].item()).epsilon(1e-12));
     }
+  for (const auto& o : {small().norm(nn::Norm::none), small().attention_only(true),
+                        small().attention_only(true).norm(nn::Norm::none).tie_weights(false).head_bias(true)}) {
+    const nn::GPT gpt = gpt_of(o);
+    const nn::LogitAttribution a = logit_attribution(gpt, ids, 3, 4);
+    CHECK(a.sum() == Approx(a.logit).margin(1e-5));
+    CHECK(a.mlps.shape() == Shape{o.attention_only() ? 0 : 2});
+    CHECK(a.constant == Approx(o.head_bias() ? gpt.head.bias.value()[3].item() : a.constant));
+    CHECK(ablate_heads(Lens(gpt), [&] { return gpt.loss(ids, ids); }).shape() == Shape{2, 4});
+  }
   // Norms behind the branches scale what these add.
   for (const nn::NormPlace place : {nn::NormPlace::after, nn::NormPlace::both})
     for (const nn::Norm norm : {nn::Norm::layer, nn::Norm::rms}) {
