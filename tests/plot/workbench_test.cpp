@@ -61,9 +61,9 @@ TEST_CASE("a workbench of runs has the heads of each, and needs something to sho
 
 TEST_CASE("a model with two outputs is recorded like any other") {
   const TwoOutputs model;
-  nn::AttentionRecorder recorder(model);
+  nn::AttentionRecorder recorder(model, nn::AttentionRecorderOptions().calls(2));
   model(randn({1, 5, 8}));
-  const AttentionRecording& recording = recorder.recording();
+  const AttentionRecording recording = recorder.recording();
   CHECK(recording.records().size() == 2);  // it calls its attention twice
   CHECK_THAT(plot::workbench(recording), Contains("attention"));
 }
