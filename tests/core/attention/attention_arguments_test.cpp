@@ -107,6 +107,10 @@ TEST_CASE("errors of attention name the argument, the shapes and the rule") {
           std::string::npos);
     CHECK(shapes({1, 4, 2, 2}, {1, 3, 2, 2}, {1, 3, 2, 2}).find("heads of k must divide") != std::string::npos);
     CHECK(shapes({1, 4, 2, 2}, {1, 0, 2, 2}, {1, 0, 2, 2}).find("heads of k must divide") != std::string::npos);
+    // (B, S, H, D) for (B, H, S, D), of different lengths
+    const std::string swapped = "if they are (B, S, H, D), transpose(x, 1, 2) them first";
+    CHECK(shapes({2, 7, 4, 8}, {2, 9, 4, 8}, {2, 9, 4, 8}).find(swapped) != std::string::npos);
+    CHECK(shapes({2, 7, 4, 8}, {2, 9, 6, 8}, {2, 9, 6, 8}).find(swapped) == std::string::npos);
   }
   SECTION("types") {
     CHECK(message_of([&] { scaled_dot_product_attention(x, x.to(float64), x); }).find("one type") != std::string::npos);
