@@ -7,10 +7,12 @@
 #include "fit/base/error.hpp"
 #include "fit/nn/attention/attention_recorder.hpp"
 #include "fit/nn/layers/linear.hpp"
+#include "fit/nn/lens/lens.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/tensor/random.hpp"
 #include "plot/page_data.hpp"
 #include "support/catch.hpp"
+#include "support/tensors.hpp"
 
 namespace fit::test::workbench_test {
 using Catch::Matchers::Contains;
@@ -66,6 +68,20 @@ TEST_CASE("a model with two outputs is recorded like any other") {
   const AttentionRecording recording = recorder.recording();
   CHECK(recording.records().size() == 2);  // it calls its attention twice
   CHECK_THAT(plot::workbench(recording), Contains("attention"));
+}
+
+TEST_CASE("several sequences, and weights times the lengths of the values, stand in one page") {
+  const nn::GPT gpt(nn::GPTOptions().vocab_size(9).context_length(6).num_layers(1).num_heads(2).d_model(8));
+  const nn::LensRun run = nn::Lens(gpt).run(randint(0, 9, {2, 6}), {"*.weights", "*.v"});
+  const Tensor weights = run["h.0.attn.weights"], v = run["h.0.attn.v"];  // [B, H, S, S], [B, H, S, D]
+  AttentionRecording recording;
+  const auto second = AttentionRecordOptions().element(1);
+  recording.add("text 1, h.0.attn", weights);
+  recording.add("text 2, h.0.attn", weights, second);
+  recording.add("text 2, h.0.attn by length", weights * norm(v, 2, {-1}).unsqueeze(-2), second);
+  const Tensor by_length = recording.records()[2].weights;
+  CHECK(max_difference(by_length[{1, 5, 3}], weights[{1, 1, 5, 3}] * norm(v[{1, 1, 3}])) < 1e-6);
+  CHECK_THAT(plot::workbench(recording), Contains("text 1, h.0.attn") && Contains("text 2, h.0.attn by length"));
 }
 
 TEST_CASE("a workbench of a few heads takes less than 250 kB, and has the browser forbid requests") {
