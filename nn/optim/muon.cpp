@@ -27,12 +27,13 @@ Formula<AdamWOptions> Formula<MuonOptions>::kernel() const {
 }
 
 Tensor orthogonalized(const Tensor& u, const MuonOptions& o) {
-  constexpr double a = 3.4445, b = -4.7750, c = 2.0315;
   const bool tall = u.size(0) > u.size(1);
   Tensor x = u * (1 / std::max(joint_norm({u}, 2), o.eps()));
   if (o.bfloat16()) x = x.to(bfloat16);
   const Tensor one = eye(std::min(u.size(0), u.size(1)), -1, x.dtype());
+  const NewtonSchulz& coefficients = o.ns_coefficients();
   for (std::int64_t i = 0; i < o.ns_steps(); ++i) {
+    const auto [a, b, c] = coefficients[std::min(static_cast<std::size_t>(i), coefficients.size() - 1)];
     const Tensor square =
         tall ? matmul(x, Transpose::yes, x, Transpose::no) : matmul(x, Transpose::no, x, Transpose::yes);
     const Tensor factor = one * a + square * b + matmul(square, square) * c;
