@@ -53,6 +53,10 @@ class Example {
   const std::string& word(const std::string& flag) const { return values_.at(flag); }
   double number(const std::string& flag) const;
   bool on(const std::string& flag) const;
+  /// Another default for one of its own.
+  void preset(const std::string& flag, const std::string& value) {
+    if (!given(flag)) values_.at(flag) = value;
+  }
 
   explicit Example(std::string name);
   /// Prints a heading.
