@@ -21,9 +21,9 @@ constexpr double goal = 1.4697;  // nanoGPT's README: config/train_shakespeare_c
 
 const example::Flags recipe = {
     {"--nanogpt", "nanoGPT's recipe instead; options that are given still count"},
-    {"--tokens=3e6", "letters to train on, with repeats"},
+    {"--tokens=2.6e6", "letters to train on, with repeats"},
     {"--minutes=1e9", "ends the training after so many"},
-    {"--evaluations=10", "how often the loss of the validation text is computed"},
+    {"--evaluations=20", "the loss of the validation text is computed after each such share of the second half"},
     {"--batch=16", "windows of 256 letters in a step"},
     {"--warmup=0.02", "share of the steps in which the rates rise"},
     {"--decay=0.6", "share of the steps in which they fall, to 0"},
@@ -56,8 +56,7 @@ void preset_nanogpt(example::Example& e) {
                                       {"--batch", "64"},
                                       {"--tokens", "81.92e6"},
                                       {"--dropout", "0.2"},
-                                      {"--logit-cap", "0"},
-                                      {"--evaluations", "20"}})
+                                      {"--logit-cap", "0"}})
     e.preset(option, value);
 }
 
@@ -163,7 +162,8 @@ void race(example::Example& e, const Tensor& letters, const Tensor& validation, 
     page.add({{"step", ++step}, {"loss", loss}, {"lr", lr}, {"tokens", tokens_of(1)}});
     losses += loss, ++seen;
     last = step == training.steps || minutes_since(start) > e.number("--minutes");
-    if (step % every != 0 && !last) continue;
+    const bool due = step % every == 0 && (2 * step >= training.steps || step % (5 * every) == 0);
+    if (!due && !last) continue;
     validated = training.validate(validation);
     last = last || validated <= goal;
     page.add({{"step", step}, {"validation", validated}});
