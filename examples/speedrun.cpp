@@ -76,7 +76,7 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const example::Example& e, cons
   if (!e.on("--muon")) return std::make_unique<optim::AdamW>(optim::decay_groups(gpt, adamw));
   auto muon = optim::MuonOptions().lr(e.number("--rate")).momentum(e.number("--momentum"));
   muon.weight_decay(e.number("--weight-decay")).bfloat16(e.on("--bfloat16"));
-  if (e.on("--polar-express")) muon.ns_coefficients(optim::polar_express()).ns_steps(3);
+  if (e.on("--polar-express")) muon.polar_express(true).ns_steps(3);
   return std::make_unique<optim::Muon>(optim::muon_groups(gpt, muon, adamw.weight_decay(0)));
 }
 

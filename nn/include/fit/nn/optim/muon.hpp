@@ -1,21 +1,10 @@
 #pragma once
-#include <array>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "fit/nn/optim/adam.hpp"
 
 namespace fit::optim {
-
-/// The numbers a, b, c of each step of Muon's iteration, from the first; the last serves all further steps.
-using NewtonSchulz = std::vector<std::array<double, 3>>;
-
-/// Those of Polar Express (Amsel et al. 2025): in each step the best for the singular values that the step before
-/// leaves, if they were 0.01 … 1. Three steps bring them to 0.73 … 1.27, as near to 1 as five with the defaults.
-inline NewtonSchulz polar_express() {
-  return {{7.9899, -22.7523, 16.6825}, {3.6434, -2.7268, 0.5371}, {2.6712, -1.9853, 0.4535}, {1.9589, -1.3403, 0.3841}};
-}
 
 /// The options of Muon: see its formula. A group with adamw takes the step of AdamW instead.
 struct MuonOptions {
@@ -24,7 +13,10 @@ struct MuonOptions {
   FIT_OPTION(double, weight_decay) = 0.1;  ///< The decay of the parameters, beside the gradients.
   FIT_OPTION(bool, nesterov) = true;       ///< Nesterov's momentum.
   FIT_OPTION(std::int64_t, ns_steps) = 5;  ///< The steps of the Newton-Schulz iteration, 0 … 99.
-  FIT_OPTION(NewtonSchulz, ns_coefficients) = {{3.4445, -4.7750, 2.0315}};  ///< a, b and c. They are not saved.
+  /// The iteration's a, b, c are those of Polar Express (Amsel et al. 2025): in each step the best for the singular
+  /// values that the step before leaves, if they were 0.01 … 1. Then ns_steps(3) brings them to 0.73 … 1.27, as near to
+  /// 1 as five steps without it.
+  FIT_OPTION(bool, polar_express) = false;
   FIT_OPTION(double, eps) = 1e-7;  ///< The min norm by which the iteration divides.
   /// The rate's factor for a matrix [m, n] is 0.2 sqrt(max(m, n)) instead of sqrt(max(1, m / n)). The update then has
   /// the size of AdamW's, so AdamW's rate and decay can be used (Liu et al. 2025).
@@ -39,7 +31,7 @@ struct MuonOptions {
 
 /// Momentum, orthogonalised by a Newton-Schulz iteration (Jordan et al. 2024), for the matrices of hidden layers:
 /// m = momentum m + (1 - momentum) g;  u = nesterov ? momentum m + (1 - momentum) g : m;  X = u / max(|u|, eps);
-/// ns_steps times X = (a + b X X^T + c (X X^T)^2) X with a, b, c of ns_coefficients;
+/// ns_steps times X = (a + b X X^T + c (X X^T)^2) X with a, b, c = 3.4445, -4.7750, 2.0315;
 /// p *= 1 - lr weight_decay;  p -= lr sqrt(max(1, m / n)) X for p [m, n].
 /// Embeddings, the head, norms and biases belong to groups with adamw, as its authors advise:
 ///
@@ -65,10 +57,10 @@ struct detail::Formula<MuonOptions> : detail::TensorFormula<MuonOptions, 1> {
     list.not_negative("lr", lr_).below_1("momentum", momentum_).not_negative("weight_decay", weight_decay_);
     list.any("nesterov", nesterov_).not_negative("ns_steps", ns_steps_).not_negative("eps", eps_);
     list.any("match_rms_adamw", match_rms_adamw_).any("bfloat16", bfloat16_).any("maximize", maximize_);
+    list.any("polar_express", polar_express_);
     list.any("adamw", adamw_).below_1("beta1", beta1_).below_1("beta2", beta2_).not_negative("adamw_eps", adamw_eps_);
   }
   void check() const {
-    if (ns_coefficients_.empty()) refuse(name, {{"ns_coefficients.size()", 0.}}, "it must not be empty");
     if (ns_steps_ > 99) refuse(name, {{"ns_steps", static_cast<double>(ns_steps_)}}, "it must be in 0 … 99");
   }
   void check_parameter(const std::string& parameter, const Tensor& p) const;
