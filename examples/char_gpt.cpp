@@ -16,6 +16,7 @@
 
 #include "fit/fit.hpp"
 #include "support/example.hpp"
+#include "support/letters.hpp"
 
 using namespace fit;
 
@@ -23,53 +24,7 @@ namespace {
 
 constexpr std::int64_t context = 64, batch_size = 12;
 
-// The `context` letters from each of `starts` [B], and the next letter of each: [B, T] twice.
-struct Batch {
-  Tensor input, target;
-
-  Batch(const Tensor& text, const Tensor& starts) {
-    const Tensor at = starts.unsqueeze(1) + arange(context);
-    const auto letters = [&](const Tensor& where) {
-      return reshape(index_select(text, 0, where.flatten()), at.shape());
-    };
-    input = letters(at);
-    target = letters(at + 1);
-  }
-};
-
-// The starts of windows in random order. No window repeats within an epoch. Each epoch has another offset.
-class Windows {
- public:
-  explicit Windows(const Tensor& text) : letters_(text.numel()) {}
-  Tensor next() {  // [B]
-    if (!starts_.defined() || read_ + batch_size > starts_.numel()) {
-      const std::int64_t count = letters_ / context - 1;
-      starts_ = context * randperm(count) + randint(0, context, {1});
-      read_ = 0;
-    }
-    read_ += batch_size;
-    return starts_[{range(read_ - batch_size, read_)}];
-  }
-
- private:
-  std::int64_t letters_, read_ = 0;
-  Tensor starts_;
-};
-
-// The mean loss in nats per letter over all windows of the text.
-double mean_loss(nn::GPT& model, const Tensor& text) {
-  const NoGrad no_grad;
-  model.eval();
-  double total = 0;
-  const dist::Rows windows((text.numel() - 1) / context, dist::world().rank(), dist::world().size());
-  for (const Tensor& some : split(context * (windows.first + arange(windows.count)), 128)) {
-    const Batch b(text, some);
-    total += model.loss(b.input, b.target).item() * static_cast<double>(some.numel());
-  }
-  model.train();
-  const auto count = static_cast<double>(windows.count);
-  return dist::mean(total / count, count);
-}
+double validate(nn::GPT& model, const Tensor& text) { return example::mean_loss(model, text, context, 128); }
 
 // Draws letter by letter, from the probabilities after the last `context` letters.
 Tensor write(nn::GPT& model, Tensor ids, std::int64_t count) {
@@ -158,10 +113,10 @@ std::unique_ptr<nn::GPT> train(const Recipe& recipe, const Tensor& training, con
   dist::DataParallel parallel(*model);
   const auto optimizer = recipe.optimizer(*model);
   const auto schedule = recipe.schedule(*optimizer, recipe.steps, std::min(100, recipe.steps / 4));
-  Windows windows(training);
+  example::Windows windows(training, context);
   after(0, *model, TrainingRow());
   for (int step = 1; step <= recipe.steps; ++step) {
-    const Batch batch(training, parallel.rows(windows.next()));
+    const example::Letters batch(training, parallel.rows(windows.next(batch_size)), context);
     optimizer->zero_grad();
     const double loss = parallel.backward(model->loss(batch.input, batch.target));
     const double norm = optim::clip_grad_norm_(model->parameters(), 1.0);
@@ -192,7 +147,7 @@ int main(int argc, char** argv) {
         const std::clock_t begin = std::clock();
         const auto model = train(r, training, [](int, nn::GPT&, const TrainingRow&) {});
         const double passed = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
-        std::cout << "| " << r.name << " | " << std::setprecision(3) << mean_loss(*model, validation) << " | "
+        std::cout << "| " << r.name << " | " << std::setprecision(3) << validate(*model, validation) << " | "
                   << std::setprecision(1) << 1000 * passed / r.steps << " |" << std::endl;
       }
       return;
@@ -214,7 +169,7 @@ int main(int argc, char** argv) {
             gpt, step, [&] { gpt(line.unsqueeze(0)); },
             [&](AttentionRecording& heads) { heads.name_tokens("", letters); });
       if (step > 0 && step % (steps / 5) == 0) {
-        validated = mean_loss(gpt, validation);
+        validated = validate(gpt, validation);
         page.add({{"step", step}, {"validation", validated}});
         e.progress("step", step, steps, "validation loss", validated);
       }
@@ -226,7 +181,7 @@ int main(int argc, char** argv) {
             plot::WorkbenchOptions().title("Shakespeare, letter by letter"));
     e.at_most("loss over the whole validation tenth, in nats a letter", validated, e.given("--today") ? 1.75 : 1.90);
     e.beside_int8(
-        "loss", *model, [&](nn::GPT& m) { return mean_loss(m, validation); }, validated, 0.01);
+        "loss", *model, [&](nn::GPT& m) { return validate(m, validation); }, validated, 0.01);
     std::cout << '\n' << alphabet.decode(write(*model, alphabet.encode("\n"), e.quick ? 50 : 500)) << '\n';
   };
   return example::run(argc, argv, "Trains a GPT of letters on Shakespeare's plays.", body, "",

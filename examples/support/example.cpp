@@ -104,6 +104,20 @@ void Example::compare(const std::string& what, double wide, double narrow, const
   std::cout << "  " << line.str() << '\n';
 }
 
+double Example::number(const std::string& flag) const {
+  const std::string& given = word(flag);
+  char* end = nullptr;
+  const double x = std::strtod(given.c_str(), &end);
+  if (given.empty() || *end != 0) throw fit::Error(flag + " is '" + given + "': it must be a number");
+  return x;
+}
+
+bool Example::on(const std::string& flag) const {
+  const std::string& given = word(flag);
+  if (given != "on" && given != "off") throw fit::Error(flag + " is '" + given + "': it must be on or off");
+  return given == "on";
+}
+
 double Example::seconds() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
@@ -214,9 +228,15 @@ int run_as(int argc, char** argv, const std::string& about, const std::function<
     app.add_flag("--int8", e.int8, "measures what was trained with int8 weights, too (fit/nn/layers/quantize.hpp)");
   app.add_flag("--quick", e.quick, "a few steps only, as the tests do it");
   app.add_flag("--dark", e.dark, "each picture for dark pages, too, as NAME_dark.svg");
-  for (const auto& [flag, effect] : flags)
-    app.add_flag_callback(
-        flag, [&e, name = flag] { e.flags_.insert(name); }, effect);
+  for (const auto& [flag, effect] : flags) {
+    const std::size_t is = flag.find('=');
+    const std::string name = flag.substr(0, is);
+    const auto give = [&e, name] { e.flags_.insert(name); };
+    if (is == std::string::npos)
+      app.add_flag_callback(name, give, effect);
+    else
+      app.add_option(name, e.values_[name] = flag.substr(is + 1), effect)->each([give](const std::string&) { give(); });
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ExtrasError&) {

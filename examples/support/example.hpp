@@ -22,7 +22,8 @@
 /// that they reach, the pictures that they leave.
 namespace example {
 
-/// Flags that one example has, and what they do: {{"--today", "…"}}.
+/// Flags that one example has, and what they do: {{"--today", "…"}}. One with a value names its default:
+/// {{"--dropout=0.2", "…"}}.
 using Flags = std::map<std::string, std::string>;
 
 /// Prints "[ok] what" or "[FAILED] what", in colours where the terminal has them.
@@ -48,6 +49,14 @@ class Example {
   int threads;
   /// Whether a flag of its own was given.
   bool given(const std::string& flag) const { return flags_.count(flag) > 0; }
+  /// The value of one of its own, as a word, a number, and "on" or "off". Throws Error if it is none.
+  const std::string& word(const std::string& flag) const { return values_.at(flag); }
+  double number(const std::string& flag) const;
+  bool on(const std::string& flag) const;
+  /// Another default for one of its own.
+  void preset(const std::string& flag, const std::string& value) {
+    if (!given(flag)) values_.at(flag) = value;
+  }
 
   explicit Example(std::string name);
   /// Prints a heading.
@@ -124,6 +133,7 @@ class Example {
   std::string name_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::set<std::string> flags_;
+  std::map<std::string, std::string> values_;
   std::vector<std::string> failed_, pictures_;
   std::string first_;                    // the page to open first, if there is one
   std::unique_ptr<fit::Lesson> lesson_;  // null: it is none

@@ -48,7 +48,7 @@ FeedForward::FeedForward(std::int64_t d_model, std::int64_t hidden, const FeedFo
 Tensor FeedForward::forward(const Tensor& x) const {
   const kernels::Function* const function = kind_of(options_.activation()).function;
   const Tensor h = gate ? fc(x) : Tensor(), y = function ? apply_to_linear(*function, gate ? *gate : fc, x) : fc(x);
-  Tensor post = gate ? y * h : options_.activation() == Activation::squared_relu ? square(y) : y;
+  Tensor post = gate ? y * h : options_.activation() == Activation::squared_relu ? y * y : y;
   if (ln) post = (*ln)(y * softmax(y, -1));
   return dropout(proj(inner_dropout(observed("post", post))));
 }

@@ -42,6 +42,25 @@ TEST_CASE("Muon follows PyTorch's path", "[golden][muon]") {
     }
 }
 
+TEST_CASE("three steps of Polar Express bring singular values of 0.01 to 1 as near to 1 as promised", "[muon]") {
+  const auto express = MuonOptions().polar_express();
+  const auto brought = [&](const MuonOptions& o, double value) {  // the rest of the norm lies in another direction
+    const Tensor x = tensor({{value, 0.}, {0., std::sqrt(1 - value * value)}});
+    return optim::detail::orthogonalized(x, o)[{0, 0}].item();
+  };
+  double least = 2, most = 0, four = 0, last = 0;
+  for (double value = 0.01; value <= 1; value *= 1.01) {
+    const double y = brought(MuonOptions(express).ns_steps(3), value);
+    least = std::min(least, y), most = std::max(most, y);
+    four = std::max(four, std::abs(brought(MuonOptions(express).ns_steps(4), value) - 1));
+    last = std::max(last, std::abs(brought(MuonOptions(express).ns_steps(6), value) - 1));
+  }
+  CHECK(least == Approx(0.7264).margin(1e-3));
+  CHECK(most == Approx(1.2736).margin(1e-3));
+  CHECK(four < 0.015);
+  CHECK(last < 0.005);  // the fourth step serves the rest
+}
+
 TEST_CASE("Muon takes the hidden matrices, and AdamW the rest", "[muon]") {
   manual_seed(1);
   for (const bool tied : {true, false}) {
@@ -144,7 +163,7 @@ TEST_CASE("Muon's errors change nothing", "[muon]") {
   vector.set_grad(ones({3}));
   CHECK_THROWS_WITH(optimizer.step(), Contains("has shape [3]: only a matrix"));
   CHECK(equal(matrix.detach(), ones({2, 3})));
-  CHECK(optimizer.state_dict().size() == 26);  // the options of two groups, and no state
+  CHECK(optimizer.state_dict().size() == 28);  // the options of two groups, and no state
   matrix.set_grad(zeros({2, 3}));
   vector.zero_grad();
   optimizer.step();  // no slope: only the decay
