@@ -75,9 +75,12 @@ function(fit_compile_as_library target)
                                              POSITION_INDEPENDENT_CODE ON)
 endfunction()
 
-# Much of the library waits or arranges what kernels compute. -O1 compiles it in half the time, and programs get smaller.
+# What is not a kernel arranges what kernels compute, or waits for it. -O1 compiles it in two thirds of the time of -O3, and
+# programs get smaller. Small functions are inlined, as from -O2 on, because every operation calls many.
 function(fit_compile_quickly target)
-  target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
+  set(inlining -finline-functions -finline-small-functions -findirect-inlining -fpartial-inlining -fipa-sra
+      -foptimize-sibling-calls -ftree-loop-distribute-patterns)
+  target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1> "$<$<CXX_COMPILER_ID:GNU>:${inlining}>")
 endfunction()
 
 # Half the time to compile most sources is the parsing of these headers.

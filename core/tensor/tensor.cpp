@@ -75,7 +75,7 @@ void Tensor::throw_dtype(DType asked) const {
   check::fail("data", "the tensor is ", dtype(), ", ", asked, " was asked for: convert it with .to(", asked, ")");
 }
 
-Tensor Tensor::empty(const Shape& shape, DType dtype) {
+[[gnu::flatten]] Tensor Tensor::empty(const Shape& shape, DType dtype) {
   constexpr std::int64_t max_bytes = std::int64_t{1} << 46;  // above the address space of a process on current machines
   if (shape.numel() > max_bytes / 8 && shape.numel() > max_bytes / size_of(dtype))  // the first test is a constant
     check::fail("tensor", "shape ", shape, " in ", dtype, " takes more than ", max_bytes,
