@@ -20,8 +20,9 @@ constexpr int lanes = 4;
 #endif
 constexpr int N = HandWrittenGPT::B * HandWrittenGPT::T, T = HandWrittenGPT::T, heads = HandWrittenGPT::heads,
               vocab = HandWrittenGPT::vocab;
-constexpr int padded_vocab = 28;
+constexpr int padded_vocab = 32;
 constexpr int stride = N + 16;  // of a feature: rows of 1024 bytes would evict each other from the cache
+constexpr int block_rows = lanes == 16 ? 8 : 4;  // times two vectors: what registers hold, and a part of x the L1 cache
 using Vector = float __attribute__((vector_size(lanes * sizeof(float))));
 
 template <int C>
@@ -37,25 +38,25 @@ void store(float* p, Vector v) { std::memcpy(p, &v, sizeof v); }
 // y[m][n] (+)= sum_k a[m a_row + k a_column] x[k][n], for all tokens n.
 template <int M, int K, bool add>
 void product(const float* a, int a_row, int a_column, const float (*x)[stride], float (*y)[stride]) {
-  constexpr int rows = 4, vectors = lanes == 16 ? 4 : 2;
+  constexpr int rows = block_rows, vectors = 2;
   static_assert(M % rows == 0);
   for (int n = 0; n < N; n += vectors * lanes)
     for (int m = 0; m < M; m += rows) {
       Vector sum[rows][vectors];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int r = 0; r < rows; ++r)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int v = 0; v < vectors; ++v) sum[r][v] = add ? load(y[m + r] + n + v * lanes) : Vector{};
       for (int k = 0; k < K; ++k)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int r = 0; r < rows; ++r) {
           const float factor = a[(m + r) * a_row + k * a_column];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
           for (int v = 0; v < vectors; ++v) sum[r][v] += factor * load(x[k] + n + v * lanes);
         }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int r = 0; r < rows; ++r)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int v = 0; v < vectors; ++v) store(y[m + r] + n + v * lanes, sum[r][v]);
     }
 }
@@ -68,18 +69,18 @@ void forward(const float (*w)[K], const Features<K>& x, Features<M>& y) {
 // dw = dy x^T.
 template <int M, int K>
 void weight_gradient(const Features<M>& dy, const Features<K>& x, float (*dw)[K]) {
-  constexpr int rows = 4, columns = lanes == 16 ? 4 : 2;
+  constexpr int rows = block_rows, columns = 2;
   for (int m = 0; m < M; m += rows)
     for (int k = 0; k < K; k += columns) {
       Vector sum[rows][columns] = {};
       for (int n = 0; n < N; n += lanes)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int r = 0; r < rows; ++r)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
           for (int c = 0; c < columns; ++c) sum[r][c] += load(dy[m + r] + n) * load(x[k + c] + n);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int r = 0; r < rows; ++r)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int c = 0; c < columns; ++c) {
           float total = 0;
           for (int l = 0; l < lanes; ++l) total += sum[r][c][l];
@@ -122,17 +123,64 @@ void norm_backward(const Features<D>& x, const float* weight, const float* scale
     for (int n = 0; n < N; ++n) dx[c][n] += scale[n] * (dy[c][n] * weight[c] - x[c][n] * mean[n]);
 }
 
+// One number for each token of a sequence.
+using Tokens = float __attribute__((vector_size(T * sizeof(float))));
+using Whole = std::int32_t __attribute__((vector_size(T * sizeof(float))));
+
+Tokens tokens_at(const float* p) {
+  Tokens v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+void put(float* p, Tokens v) { std::memcpy(p, &v, sizeof v); }
+
 // e^x for x <= 0, as 2^n times a polynomial on [-ln 2 / 2, ln 2 / 2].
-float exponential(float x) {
-  x = std::max(x, -87.0f);
-  const float n = std::floor(x * 1.44269504f + 0.5f), r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-  float p = 1.9875691500e-4f;
+Tokens exponential(Tokens x) {
+  x = x < -87.0f ? Tokens{} - 87.0f : x;
+  const Whole n = __builtin_convertvector(x * 1.44269504f - 0.5f, Whole);
+  const Tokens m = __builtin_convertvector(n, Tokens), r = (x - m * 0.693359375f) + m * 2.12194440e-4f;
+  Tokens p = Tokens{} + 1.9875691500e-4f;
+#pragma GCC unroll 8
   for (const float c : {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 0.5f, 1.0f, 1.0f})
     p = p * r + c;
-  const std::int32_t bits = (static_cast<std::int32_t>(n) + 127) << 23;
-  float power;
-  std::memcpy(&power, &bits, sizeof power);
-  return p * power;
+  return p * reinterpret_cast<Tokens>((n + 127) << 23);
+}
+
+// Exchanges blocks of `step` rows and columns: with 8, 4, 2 and 1 it transposes.
+template <int step>
+void exchange(Tokens (&x)[T]) {
+  Whole low, high;
+  for (int l = 0; l < T; ++l) low[l] = l & step ? T + l - step : l, high[l] = l & step ? T + l : l + step;
+#pragma GCC unroll 16
+  for (int i = 0; i < T; ++i) {
+    if (i & step) continue;
+    const Tokens a = x[i], b = x[i + step];
+    x[i] = __builtin_shuffle(a, b, low);
+    x[i + step] = __builtin_shuffle(a, b, high);
+  }
+}
+void transpose(Tokens (&x)[T]) { exchange<8>(x), exchange<4>(x), exchange<2>(x), exchange<1>(x); }
+
+// sum_c a[c][at + j] b[c], b [C]
+template <int C>
+Tokens combined(const float (*a)[stride], int column, const Tokens* b) {
+  Tokens sum{};
+#pragma GCC unroll 16
+  for (int c = 0; c < C; ++c) sum += a[c][column] * b[c];
+  return sum;
+}
+// y[c] = sum_j a[c][at + j] b[j]
+template <int C>
+void contexts(const float (*a)[stride], int at, const Tokens (&b)[T], float (*y)[stride]) {
+  for (int c = 0; c < C; ++c) {
+    Tokens even{}, odd{};
+#pragma GCC unroll 8
+    for (int j = 0; j < T; j += 2) {
+      even += a[c][at + j] * b[j];
+      odd += a[c][at + j + 1] * b[j + 1];
+    }
+    put(y[c] + at, even + odd);
+  }
 }
 
 template <int D>
@@ -140,7 +188,7 @@ class Model final : public HandWrittenGPT {
   static constexpr int F = 4 * D, S = D / heads;
   struct Weights {
     float wte[vocab][D], wpe[T][D], ln_1[D], qkv[3 * D][D], proj[D][D], ln_2[D], fc[F][D], out[D][F], ln_f[D],
-        head[padded_vocab][D];  // the last row is 0
+        head[padded_vocab][D];  // the last rows are 0
   };
   static constexpr int count = sizeof(Weights) / sizeof(float);
   struct Activations {
@@ -176,74 +224,51 @@ class Model final : public HandWrittenGPT {
 
   void attention() {
     const float scale = 1 / std::sqrt(static_cast<float>(S));
-    for (int b = 0; b < B; ++b)
-      for (int h = 0; h < heads; ++h) {
-        const float(*q)[stride] = a_.qkv + h * S, (*k)[stride] = q + D, (*v)[stride] = k + D;
-        float(*p)[T] = a_.p[b * heads + h];
-        const int at = b * T;
-        float greatest[T], sum[T] = {};
-        for (int i = 0; i < T; ++i) greatest[i] = -INFINITY;
-        for (int j = 0; j < T; ++j) {
-          float s[T] = {};
-          for (int c = 0; c < S; ++c)
-            for (int i = 0; i < T; ++i) s[i] += k[c][at + j] * q[c][at + i];
-          for (int i = 0; i < T; ++i) s[i] = i >= j ? s[i] * scale : -1e30f;
-          for (int i = 0; i < T; ++i) greatest[i] = std::max(greatest[i], s[i]);
-          for (int i = 0; i < T; ++i) p[j][i] = s[i];
-        }
-        for (int j = 0; j < T; ++j)
-          for (int i = 0; i < T; ++i) {
-            const float e = exponential(p[j][i] - greatest[i]);
-            p[j][i] = i >= j ? e : 0;
-            sum[i] += p[j][i];
-          }
-        for (int i = 0; i < T; ++i) sum[i] = 1 / sum[i];
-        for (int j = 0; j < T; ++j)
-          for (int i = 0; i < T; ++i) p[j][i] *= sum[i];
-        for (int c = 0; c < S; ++c) {
-          float y[T] = {};
-          for (int j = 0; j < T; ++j)
-            for (int i = 0; i < T; ++i) y[i] += v[c][at + j] * p[j][i];
-          for (int i = 0; i < T; ++i) a_.attended[h * S + c][at + i] = y[i];
-        }
+    Whole query;
+    for (int i = 0; i < T; ++i) query[i] = i;
+    for (int head = 0; head < B * heads; ++head) {
+      const int at = head / heads * T, h = head % heads;
+      const float(*q)[stride] = a_.qkv + h * S, (*k)[stride] = q + D, (*v)[stride] = k + D;
+      Tokens queries[S], p[T], greatest, sum{};
+      for (int c = 0; c < S; ++c) queries[c] = scale * tokens_at(q[c] + at);
+#pragma GCC unroll 16
+      for (int j = 0; j < T; ++j) {
+        const Tokens s = combined<S>(k, at + j, queries);
+        p[j] = query >= j ? s : Tokens{} - 1e30f;
+        greatest = j == 0 ? p[j] : p[j] > greatest ? p[j] : greatest;
       }
+#pragma GCC unroll 16
+      for (int j = 0; j < T; ++j) sum += p[j] = exponential(p[j] - greatest);
+      const Tokens factor = 1 / sum;
+#pragma GCC unroll 16
+      for (int j = 0; j < T; ++j) put(a_.p[head][j], p[j] *= factor);
+      contexts<S>(v, at, p, a_.attended + h * S);
+    }
   }
   // a_.inner holds the gradient of a_.attended.
   void attention_backward() {
     const float scale = 1 / std::sqrt(static_cast<float>(S));
-    for (int b = 0; b < B; ++b)
-      for (int h = 0; h < heads; ++h) {
-        const float(*q)[stride] = a_.qkv + h * S, (*k)[stride] = q + D, (*v)[stride] = k + D,
-              (*dy)[stride] = a_.inner + h * S;
-        float(*dq)[stride] = a_.qkv_gradient + h * S, (*dk)[stride] = dq + D, (*dv)[stride] = dk + D;
-        const float(*p)[T] = a_.p[b * heads + h];
-        const int at = b * T;
-        float ds[T][T], by_query[2][T][T], mean[T] = {};
-        for (int j = 0; j < T; ++j) {
-          float dp[T] = {};
-          for (int c = 0; c < S; ++c)
-            for (int i = 0; i < T; ++i) dp[i] += v[c][at + j] * dy[c][at + i];
-          for (int i = 0; i < T; ++i) ds[j][i] = dp[i];
-          for (int i = 0; i < T; ++i) mean[i] += dp[i] * p[j][i];
-        }
-        for (int j = 0; j < T; ++j)
-          for (int i = 0; i < T; ++i) ds[j][i] = scale * p[j][i] * (ds[j][i] - mean[i]);
-        for (int i = 0; i < T; ++i)
-          for (int j = 0; j < T; ++j) by_query[0][i][j] = ds[j][i];
-        for (int i = 0; i < T; ++i)
-          for (int j = 0; j < T; ++j) by_query[1][i][j] = p[j][i];
-        for (int c = 0; c < S; ++c) {
-          float a[T] = {}, e[T] = {}, f[T] = {};
-          for (int j = 0; j < T; ++j) {
-            for (int i = 0; i < T; ++i) a[i] += k[c][at + j] * ds[j][i];
-            for (int i = 0; i < T; ++i) e[i] += q[c][at + j] * by_query[0][j][i];
-            for (int i = 0; i < T; ++i) f[i] += dy[c][at + j] * by_query[1][j][i];
-          }
-          for (int i = 0; i < T; ++i) dq[c][at + i] = a[i];
-          for (int i = 0; i < T; ++i) dk[c][at + i] = e[i];
-          for (int i = 0; i < T; ++i) dv[c][at + i] = f[i];
-        }
+    for (int head = 0; head < B * heads; ++head) {
+      const int at = head / heads * T, h = head % heads;
+      const float(*q)[stride] = a_.qkv + h * S, (*k)[stride] = q + D, (*v)[stride] = k + D,
+            (*dy)[stride] = a_.inner + h * S;
+      float(*dq)[stride] = a_.qkv_gradient + h * S, (*dk)[stride] = dq + D, (*dv)[stride] = dk + D;
+      Tokens gradients[S], p[T], ds[T], mean{};
+      for (int c = 0; c < S; ++c) gradients[c] = tokens_at(dy[c] + at);
+#pragma GCC unroll 16
+      for (int j = 0; j < T; ++j) {
+        p[j] = tokens_at(a_.p[head][j]);
+        ds[j] = combined<S>(v, at + j, gradients);
+        mean += ds[j] * p[j];
       }
+#pragma GCC unroll 16
+      for (int j = 0; j < T; ++j) ds[j] = scale * p[j] * (ds[j] - mean);
+      contexts<S>(k, at, ds, dq);
+      transpose(p);
+      contexts<S>(dy, at, p, dv);
+      transpose(ds);
+      contexts<S>(q, at, ds, dk);
+    }
   }
 
   // The mean cross entropy; the logits become their gradients.
@@ -254,9 +279,10 @@ class Model final : public HandWrittenGPT {
       for (int n = 0; n < N; ++n) greatest[n] = std::max(greatest[n], a_.logits[c][n]);
     for (int n = 0; n < N; ++n) total += greatest[n] - a_.logits[targets[n]][n];
     for (int c = 0; c < vocab; ++c)
-      for (int n = 0; n < N; ++n) {
-        a_.logits[c][n] = exponential(a_.logits[c][n] - greatest[n]);
-        sum[n] += a_.logits[c][n];
+      for (int n = 0; n < N; n += T) {
+        const Tokens e = exponential(tokens_at(a_.logits[c] + n) - tokens_at(greatest + n));
+        put(a_.logits[c] + n, e);
+        put(sum + n, tokens_at(sum + n) + e);
       }
     for (int n = 0; n < N; ++n) total += std::log(sum[n]);
     for (int n = 0; n < N; ++n) sum[n] = 1 / (sum[n] * N);
