@@ -76,14 +76,24 @@ inline void micro_kernel(std::int64_t k, T alpha, const T* a, std::int64_t row, 
   };
   V sum[MR][NV];
   FIT_UNROLL for (int i = 0; i < MR; ++i) FIT_UNROLL for (int j = 0; j < NV; ++j) sum[i][j] = V(T(0));
+  // A pointer for four rows each: offsets of 16 rows do not fit the registers.
+  constexpr int groups = (MR + 3) / 4;
+  const T* four[groups];
+  FIT_UNROLL for (int g = 0; g < groups; ++g) four[g] = a + 4 * g * row;
   for (std::int64_t p = 0; p < k; ++p) {
     V y[NV];
     FIT_UNROLL for (int j = 0; j < NV; ++j) y[j] = get(b + p * ldb, j);
     for (std::int64_t l = ahead.first; Fetches && l < ahead.last; ++l)
       __builtin_prefetch(b + p * ldb + ahead.distance + l * line<T>, 0, 2);
     FIT_UNROLL for (int i = 0; i < MR; ++i) {
-      const V x(a[i * row + p * col]);
+      const V x(four[i / 4][i % 4 * row]);
       FIT_UNROLL for (int j = 0; j < NV; ++j) sum[i][j] = multiply_add(x, y[j], sum[i][j]);
+    }
+    FIT_UNROLL for (int g = 0; g < groups; ++g) {
+      four[g] += col;
+#if defined(__GNUC__)
+      __asm__("" : "+r"(four[g]));  // without it, g++ computes offsets from one pointer again
+#endif
     }
   }
   const V factor(alpha);
