@@ -4,7 +4,7 @@
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 
-// For whole vectors. A program contains one copy of f for both the vectors and the tail.
+// For whole vectors.
 template <class T, class F, class... In>
 [[gnu::noinline, gnu::flatten]] void transform_vectors(T* out, std::int64_t n, const F& given, const In*... in) {
   const F f = given;  // a local copy: no store can alias it
@@ -18,17 +18,25 @@ struct TailVector {
   alignas(64) T at[Vec<T>::size];
 };
 
+// For less than a vector. Where parts of vectors are slow to read and write, a program contains one copy of f for both.
+template <class T, class F, class... In>
+[[gnu::noinline, gnu::flatten]] void transform_tail(T* out, std::int64_t n, const F& f, const In*... in) {
+#if defined(__AVX512F__)
+  store_part(f(load_part<Vec<T>>(in, n)...), out, n);
+#else
+  alignas(64) T y[Vec<T>::size];
+  transform_vectors(y, Vec<T>::size, f, static_cast<const T*>(TailVector<In>(in, n).at)...);
+  store_part(load<Vec<T>>(y), out, n);
+#endif
+}
+
 /// out[i] = f(in[i]...) for i < n, in vectors. The tail uses the same code, so the result of an element does not depend
 /// on its position. out may be one of the inputs.
 template <class T, class F, class... In>
 inline void transform(T* out, std::int64_t n, const F& f, const In*... in) {
-  constexpr std::int64_t W = Vec<T>::size;
-  const std::int64_t rest = n % W, full = n - rest;
+  const std::int64_t rest = n % static_cast<std::int64_t>(Vec<T>::size), full = n - rest;
   if (full > 0) transform_vectors(out, full, f, in...);
-  if (rest <= 0) return;
-  alignas(64) T y[W];
-  transform_vectors(y, W, f, static_cast<const T*>(TailVector<In>(in + full, rest).at)...);
-  store_part(load<Vec<T>>(y), out + full, rest);
+  if (rest > 0) transform_tail(out + full, rest, f, (in + full)...);
 }
 
 }  // namespace FIT_ISA_NAMESPACE
