@@ -235,13 +235,16 @@ std::string why_cut(const TensorImpl& y) {
   return {};
 }
 
+Span<const Tensor> all_of(const std::vector<Tensor>& list) {
+  return {list.data(), static_cast<std::int64_t>(list.size())};
+}
+
 // Seeds the outputs and traverses the graph.
-void walk(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, GraphFlags flags, Captures* captures,
-          const char* op) {
+void walk(Span<const Tensor> outputs, Span<const Tensor> seeds, GraphFlags flags, Captures* captures, const char* op) {
   const Scoped mode(thread_state.recording, flags & create_graph);
   Run run(flags & (retain_graph | create_graph), captures);
   if (!captures && (hook_count.load() > 0 || thread_state.observed)) run.leaves().begin(outputs);
-  for (std::size_t k = 0; k < outputs.size(); ++k) {
+  for (std::int64_t k = 0; k < outputs.size(); ++k) {
     const Tensor& y = outputs[k];
     if (!y.requires_grad()) check::fail(op, "the tensor of shape ", y.shape(), ' ', why_cut(*y.impl()));
     Tensor seed = k < seeds.size() ? seeds[k] : Tensor();
@@ -340,7 +343,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   }
   captures.sort();
   const detail::Marks marks(outputs, captures);
-  detail::walk(outputs, grad_outputs, flags, &captures, "grad");
+  detail::walk(detail::all_of(outputs), detail::all_of(grad_outputs), flags, &captures, "grad");
   for (detail::Capture& c : captures.all)
     if (c.node->leaf()) {
       *c.result = *captures.sum_of(*c.node);
@@ -354,7 +357,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
 }
 
 void Tensor::backward(const Tensor& seed, GraphFlags flags) const {
-  detail::walk({*this}, {seed}, flags, nullptr, "backward");
+  detail::walk({this, 1}, {&seed, 1}, flags, nullptr, "backward");
 }
 
 // ---- Backward: the argument of an adjoint --------------------------------------------------------------------------

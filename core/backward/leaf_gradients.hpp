@@ -1,6 +1,6 @@
 #pragma once
 #include <atomic>
-#include <deque>
+#include <list>
 #include <vector>
 
 #include "base/acc_type.hpp"
@@ -78,7 +78,7 @@ class LeafGradients {
   }
 
   /// Call at the beginning if there are observers. Without it, the functions below do nothing.
-  void begin(const std::vector<Tensor>& outputs) {
+  void begin(Span<const Tensor> outputs) {
     static std::atomic<std::uint32_t> last{0};
     id_ = ++last;
     std::vector<Node*> found;
@@ -260,8 +260,8 @@ class LeafGradients {
   const std::uint32_t sums_ = next_sums();  // identifies the sums of the outermost backward()
   std::vector<Earlier> earlier_;            // of leaves whose sum is not complete
   std::vector<WideSum> wide_;
-  std::uint32_t id_ = 0;  // 0: no leaf is observed
-  std::deque<PendingLeaf> leaves_;
+  std::uint32_t id_ = 0;           // 0: no leaf is observed
+  std::list<PendingLeaf> leaves_;  // takes no memory while it is empty
   std::vector<PendingLeaf*> complete_;
 };
 

@@ -5,16 +5,15 @@
 namespace fit::kernels {
 namespace {
 
-// The compiler inlines little in a source as large as this one, so these two say that they need it.
 template <class Formula, class T>
-[[gnu::flatten]] void forward(T* y, const T* x, std::int64_t n, T p) {
+void forward(T* y, const T* x, std::int64_t n, T p) {
   using V = Vec<T>;
   transform(
       y, n, [p = V(p)](const V& a) { return Formula::f(a, p); }, x);
 }
 
 template <class Formula, class T>
-[[gnu::flatten]] void backward(T* dx, const T* dy, const T* v, std::int64_t n, T p) {
+void backward(T* dx, const T* dy, const T* v, std::int64_t n, T p) {
   using V = Vec<T>;
   transform(
       dx, n, [p = V(p)](const V& g, const V& a) { return Formula::df(g, a, p); }, dy, v);

@@ -18,31 +18,90 @@ constexpr int mr(int vectors) { return vectors == 1 ? 8 : 6; }
 template <class T>
 constexpr std::int64_t line = 64 / sizeof(T);  // elements of a cache line
 
-template <bool Fetches, class T, int MR, int NV, bool Full>
+template <class V>
+V multiply_add(const V& a, const V& b, const V& c) {
+  return xsimd::fma(a, b, c);
+}
+
+#if defined(__AVX2__)
+// A vector of half or a quarter of the size, for c of as many columns: a part of a whole one takes twice as long.
+template <class T, int bytes>
+struct Narrow {
+  using value_type = T;
+  typedef T Register __attribute__((vector_size(bytes)));  // g++ ignores the size in a `using`
+  static constexpr std::int64_t size = bytes / sizeof(T);
+
+  Narrow() = default;
+  explicit Narrow(T x) : lanes(x - Register{}) {}
+  static Narrow load_unaligned(const T* p) {
+    Narrow v;
+    __builtin_memcpy(&v.lanes, p, bytes);
+    return v;
+  }
+  void store_unaligned(T* p) const { __builtin_memcpy(p, &lanes, bytes); }
+
+  Register lanes;
+};
+template <class T, int bytes>
+Narrow<T, bytes> operator*(const Narrow<T, bytes>& a, const Narrow<T, bytes>& b) {
+  Narrow<T, bytes> y;
+  y.lanes = a.lanes * b.lanes;
+  return y;
+}
+template <class T, int bytes>
+Narrow<T, bytes> multiply_add(const Narrow<T, bytes>& a, const Narrow<T, bytes>& b, const Narrow<T, bytes>& c) {
+  Narrow<T, bytes> y;
+  if constexpr (bytes == 32 && sizeof(T) == 4)
+    y.lanes = _mm256_fmadd_ps(a.lanes, b.lanes, c.lanes);
+  else if constexpr (bytes == 32)
+    y.lanes = _mm256_fmadd_pd(a.lanes, b.lanes, c.lanes);
+  else if constexpr (sizeof(T) == 4)
+    y.lanes = _mm_fmadd_ps(a.lanes, b.lanes, c.lanes);
+  else
+    y.lanes = _mm_fmadd_pd(a.lanes, b.lanes, c.lanes);
+  return y;
+}
+#endif
+
+template <bool Fetches, class V, int MR, int NV, bool Full, class T = typename V::value_type>
 inline void micro_kernel(std::int64_t k, T alpha, const T* a, std::int64_t row, std::int64_t col, const T* b,
                          std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate, std::int64_t tail,
                          const Ahead& ahead) {
-  using V = Vec<T>;
   constexpr std::int64_t W = V::size;
   const auto get = [tail](const T* at, int j) {
-    return Full || j + 1 < NV ? load<V>(at + j * W) : load_part<V>(at + j * W, tail);
+    if constexpr (Full)
+      return load<V>(at + j * W);
+    else
+      return j + 1 < NV ? load<V>(at + j * W) : load_part<V>(at + j * W, tail);
   };
   V sum[MR][NV];
   FIT_UNROLL for (int i = 0; i < MR; ++i) FIT_UNROLL for (int j = 0; j < NV; ++j) sum[i][j] = V(T(0));
+  // A pointer for four rows each: offsets of 16 rows do not fit the registers.
+  constexpr int groups = (MR + 3) / 4;
+  const T* four[groups];
+  FIT_UNROLL for (int g = 0; g < groups; ++g) four[g] = a + 4 * g * row;
   for (std::int64_t p = 0; p < k; ++p) {
     V y[NV];
     FIT_UNROLL for (int j = 0; j < NV; ++j) y[j] = get(b + p * ldb, j);
     for (std::int64_t l = ahead.first; Fetches && l < ahead.last; ++l)
       __builtin_prefetch(b + p * ldb + ahead.distance + l * line<T>, 0, 2);
     FIT_UNROLL for (int i = 0; i < MR; ++i) {
-      const V x(a[i * row + p * col]);
-      FIT_UNROLL for (int j = 0; j < NV; ++j) sum[i][j] = xsimd::fma(x, y[j], sum[i][j]);
+      const V x(four[i / 4][i % 4 * row]);
+      FIT_UNROLL for (int j = 0; j < NV; ++j) sum[i][j] = multiply_add(x, y[j], sum[i][j]);
+    }
+    FIT_UNROLL for (int g = 0; g < groups; ++g) {
+      four[g] += col;
+#if defined(__GNUC__)
+      __asm__("" : "+r"(four[g]));  // without it, g++ computes offsets from one pointer again
+#endif
     }
   }
   const V factor(alpha);
   FIT_UNROLL for (int i = 0; i < MR; ++i) FIT_UNROLL for (int j = 0; j < NV; ++j) {
-    const V value = accumulate ? xsimd::fma(factor, sum[i][j], get(c + i * ldc, j)) : factor * sum[i][j];
-    if (Full || j + 1 < NV)
+    const V value = accumulate ? multiply_add(factor, sum[i][j], get(c + i * ldc, j)) : factor * sum[i][j];
+    if constexpr (Full)
+      value.store_unaligned(c + i * ldc + j * W);
+    else if (j + 1 < NV)
       value.store_unaligned(c + i * ldc + j * W);
     else
       store_part(value, c + i * ldc + j * W, tail);
@@ -51,7 +110,7 @@ inline void micro_kernel(std::int64_t k, T alpha, const T* a, std::int64_t row, 
 
 // Computes all rows of c by micro-kernels of MR rows, and the rest by smaller ones. Fetches: each fetches its share of
 // the rows of b that are `distance` elements further on. `done` rows were computed before.
-template <bool Fetches, class T, int MR, int NV, bool Full>
+template <bool Fetches, class V, int MR, int NV, bool Full, class T = typename V::value_type>
 void micro_kernels(std::int64_t m, std::int64_t k, T alpha, const T* a, std::int64_t row, std::int64_t col, const T* b,
                    std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate, std::int64_t tail,
                    std::int64_t distance = 0, std::int64_t done = 0) {
@@ -64,12 +123,12 @@ void micro_kernels(std::int64_t m, std::int64_t k, T alpha, const T* a, std::int
         for (std::int64_t p = 0; p < k; p += line<T>) __builtin_prefetch(a + i * row + p, 0, 2);
     Ahead ahead;
     if (Fetches) ahead = {distance, NV * done / all, NV * (done + MR) / all};
-    micro_kernel<Fetches, T, MR, NV, Full>(k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail, ahead);
+    micro_kernel<Fetches, V, MR, NV, Full>(k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail, ahead);
   }
   constexpr int fewer = MR == 6 ? 4 : MR / 2;
   if constexpr (fewer > 0)
     if (m > 0)
-      micro_kernels<Fetches, T, fewer, NV, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail, distance,
+      micro_kernels<Fetches, V, fewer, NV, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail, distance,
                                                  done);
 }
 
@@ -79,14 +138,14 @@ void micro_kernels_of(std::int64_t vectors, std::int64_t m, std::int64_t k, T al
                       std::int64_t tail) {
   switch (vectors) {
     case 1:
-      return micro_kernels<false, T, mr(1), 1, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail);
+      return micro_kernels<false, Vec<T>, mr(1), 1, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail);
     case 2:
-      return micro_kernels<false, T, mr(2), 2, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail);
+      return micro_kernels<false, Vec<T>, mr(2), 2, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail);
 #if defined(__AVX512F__)
     case 3:
-      return micro_kernels<false, T, mr(3), 3, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail);
+      return micro_kernels<false, Vec<T>, mr(3), 3, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail);
     case 4:
-      return micro_kernels<false, T, mr(4), 4, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail);
+      return micro_kernels<false, Vec<T>, mr(4), 4, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail);
 #endif
     default:
       return;
@@ -107,10 +166,24 @@ void macro_kernel(bool transpose_a, std::int64_t m, std::int64_t n, std::int64_t
     const std::int64_t tail = left - (vectors - 1) * W;
     if constexpr (sizeof(Vec<T>) == 64)  // with shorter vectors, fetching gains nothing
       if (next && left >= slice_width<T>()) {
-        micro_kernels<true, T, mr(nr_vectors), nr_vectors, true>(m, k, alpha, a, row, col, b, ldb, c + j, ldc,
-                                                                 accumulate, W, distance);
+        micro_kernels<true, Vec<T>, mr(nr_vectors), nr_vectors, true>(m, k, alpha, a, row, col, b, ldb, c + j, ldc,
+                                                                      accumulate, W, distance);
         continue;
       }
+#if defined(__AVX2__)
+    if (left == Narrow<T, 16>::size) {
+      micro_kernels<false, Narrow<T, 16>, mr(1), 1, true>(m, k, alpha, a, row, col, b, ldb, c + j, ldc, accumulate,
+                                                          left);
+      continue;
+    }
+#endif
+#if defined(__AVX512F__)
+    if (left == Narrow<T, 32>::size) {
+      micro_kernels<false, Narrow<T, 32>, mr(1), 1, true>(m, k, alpha, a, row, col, b, ldb, c + j, ldc, accumulate,
+                                                          left);
+      continue;
+    }
+#endif
     // Parts of vectors take longer to read: with AVX-512, a mask occupies a port that the sums need.
     if (tail >= W)
       micro_kernels_of<true>(vectors, m, k, alpha, a, row, col, b, ldb, c + j, ldc, accumulate, W);

@@ -13,6 +13,7 @@
 #include "fit/base/error.hpp"
 #include "fit/detail/scoped.hpp"
 #include "fit/detail/thread_state.hpp"
+#include "threads/pieces.hpp"
 #include "threads/thread_pool.hpp"
 
 namespace fit {
@@ -60,44 +61,26 @@ void set_num_threads(int n) {
 
 void detail::run_parallel(std::int64_t n, std::int64_t grain, ParallelSchedule schedule, const void* body,
                           RangeBody call) {
-  grain = std::max<std::int64_t>(grain, 1);
-  const std::int64_t grains = (n + grain - 1) / grain;
-  const int max_threads =
-      static_cast<int>(std::min<std::int64_t>(grains, thread_state.inside_parallel ? 1 : num_threads()));
-  if (max_threads <= 1) return call(body, 0, n);
+  Pieces all{n, std::max<std::int64_t>(grain, 1), schedule, 1};
+  all.threads = std::min<std::int64_t>(all.grains(), thread_state.inside_parallel ? 1 : num_threads());
+  if (all.threads <= 1) return call(body, 0, n);
+  if (regions) regions->push_back(all);
   std::mutex mutex;
   std::exception_ptr first;
   std::atomic<std::int64_t> next{0};
   ThreadState state = thread_state;
   state.inside_parallel = true;
   // Copies, not references: other cores then read one piece of the caller's memory.
-  run_on_threads(max_threads, [=, &mutex, &first, &next](int t, std::int64_t count) {
+  run_on_threads(static_cast<int>(all.threads), [=, &mutex, &first, &next](int t, std::int64_t count) {
     const Scoped own(thread_state, state);
     try {
-      const auto piece = [&](std::int64_t begin, std::int64_t end) {
-        if (begin < end) call(body, begin, std::min(n, end));
+      Pieces pieces = all;
+      pieces.threads = count;
+      const auto take = [&](std::int64_t i) {
+        if (const auto [begin, end] = pieces[i]; begin < end) call(body, begin, end);
       };
-      // Calls take(run, step) for the steps of `count` runs, one at a time. Neighbouring pieces often read the same
-      // memory: if the threads take turns, each thread gets a run of them.
-      const auto turns = [&](std::int64_t all, const auto& take) {
-        for (std::int64_t turn = t; turn < all; turn = count + next.fetch_add(1, std::memory_order_relaxed))
-          take(turn % count, turn / count);
-      };
-      switch (schedule) {
-        case ParallelSchedule::static_schedule:  // full grains
-          return piece(grains * t / count * grain, grains * (t + 1) / count * grain);
-        case ParallelSchedule::dynamic_schedule:
-          return turns(grains, [&](std::int64_t run, std::int64_t step) {
-            const std::int64_t g = grains / count * run + std::min(run, grains % count) + step;
-            piece(g * grain, (g + 1) * grain);
-          });
-        case ParallelSchedule::guided_schedule:  // 7, 5, 3 and 1 sixteenths of a run
-          return turns(4 * count, [&](std::int64_t run, std::int64_t step) {
-            const std::int64_t first = n * run / count, size = n * (run + 1) / count - first;
-            const auto at = [&](std::int64_t left) { return first + size - size * left * left / 16; };
-            piece(at(4 - step), at(3 - step));
-          });
-      }
+      if (schedule == ParallelSchedule::static_schedule) return take(t);
+      for (std::int64_t i = t; i < pieces.size(); i = count + next.fetch_add(1, std::memory_order_relaxed)) take(i);
     } catch (...) {
       const std::lock_guard<std::mutex> lock(mutex);
       if (!first) first = std::current_exception();

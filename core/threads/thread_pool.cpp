@@ -13,10 +13,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace fit::detail {
 namespace {
@@ -24,8 +27,7 @@ namespace {
 // A waiting thread pauses for about 5 us. Then it offers its core to other threads for about 100 us; if there are none,
 // it loses nothing. Only then does it sleep: falling asleep and being woken takes 30 us.
 constexpr int pauses = 500, offers = 200, pauses_between_offers = 40;
-
-constexpr std::size_t cache_line = 64;
+constexpr int patience = 100;  // about 1 us: then the caller does the parts that others have not begun
 
 void pause() {
 #if defined(__x86_64__)
@@ -94,10 +96,15 @@ class ThreadPool {
     count = ensure_threads(std::min(count, max_threads));
     task_ = task;
     pending_.store(count - 1, std::memory_order_relaxed);
-    round_ = (round_.load(std::memory_order_relaxed) / (max_threads + 1) + 1) * (max_threads + 1) +
-             static_cast<std::uint64_t>(count);
+    const std::uint64_t round = (round_.load(std::memory_order_relaxed) / (max_threads + 1) + 1) * (max_threads + 1) +
+                                static_cast<std::uint64_t>(count);
+    round_ = round;
     start_.signal();
     task(0, count);
+    // Mostly the others end soon. To look at their parts would slow down their next round.
+    for (int i = 0; i < patience && pending_ != 0; ++i) pause();
+    for (int t = 1; t < count && pending_ != 0; ++t)
+      if (parts_[static_cast<std::size_t>(t - 1)]->claim(round)) task(t, count), --pending_;
     end_.wait(count <= cores_, [this] { return pending_ == 0; });
     busy_.store(false, std::memory_order_release);
   }
@@ -105,23 +112,29 @@ class ThreadPool {
  private:
   // Starts threads until there are `count` with the caller, or as many as the system allows. Returns their number.
   int ensure_threads(int count) {
-    if (threads_ + 1 < count) {
+    if (threads() < count) {
       const BlockSignals no_signals;
       try {
-        for (; threads_ + 1 < count; ++threads_)
-          std::thread([this, t = threads_ + 1, seen = round_.load()] { work(t, seen); }).detach();
+        while (threads() < count) {
+          auto part = std::make_unique<Part>();
+          parts_.reserve(parts_.size() + 1);
+          std::thread([this, t = threads(), seen = round_.load(), p = part.get()] { work(t, seen, *p); }).detach();
+          parts_.push_back(std::move(part));
+        }
       } catch (const std::exception&) {  // no thread or no memory left: the existing threads do the work
       }
     }
-    return std::min(count, threads_ + 1);
+    return std::min(count, threads());
   }
+  // With the caller.
+  int threads() const { return static_cast<int>(parts_.size()) + 1; }
 
-  void work(int t, std::uint64_t seen) {
+  void work(int t, std::uint64_t seen, Part& part) {
     for (;;) {
       start_.wait(t < cores_, [&] { return round_ != seen; });
       seen = round_;
       const int count = static_cast<int>(seen % (max_threads + 1));
-      if (t >= count) continue;
+      if (t >= count || !part.claim(seen)) continue;
       (*task_)(t, count);
       if (--pending_ == 0) end_.signal();
     }
@@ -130,7 +143,7 @@ class ThreadPool {
   static constexpr int max_threads = (1 << 16) - 1;
   const int cores_ = cores();
   std::atomic<bool> busy_{false};
-  int threads_ = 0;  // without the caller
+  std::vector<std::unique_ptr<Part>> parts_;  // of the threads without the caller
   // Members that change together share a cache line, and others do not. Moving a line between cores takes 0.15 us.
   alignas(cache_line) std::atomic<std::uint64_t> round_{0};  // number and thread count in one word: read together
   std::optional<Task> task_;

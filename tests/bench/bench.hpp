@@ -26,6 +26,8 @@ struct Workload {
   // Compares the result with the reference; throws if it is wrong. Runs in a process of its own.
   std::function<void()> check;
   double bytes_per_pass = 0;  // for Limit::read: a pass reads this many bytes, and caches may hold a part of them
+  // A step of the same written by hand, to run by turns with the first; or none.
+  std::function<std::function<void()>()> by_hand = nullptr;
 };
 
 // int8_activations: rows of activations are rounded, too.
@@ -37,6 +39,7 @@ Workload reproducible(Workload w);  // the same in the mode Reproducible, as NAM
 std::vector<Workload> attention_workloads(DType dtype);
 std::vector<Workload> op_workloads();  // attention's in float32 among them
 std::vector<Workload> model_workloads();
+std::vector<Workload> tiny_gpt_workloads();
 std::vector<Workload> low_precision_workloads();
 std::vector<Workload> everyday_workloads();
 std::vector<Workload> linear_attention_workloads();

@@ -6,8 +6,9 @@
 // is how much the peak memory has grown since the program began; limit says which limit of the machine binds the
 // workload (gemm: the rate of a large matrix product, gemm_bf16: of one of bfloat16, memory: that of y += a x over
 // large arrays, read: that of reading an array as large as what the workload reads), share how much of it was reached.
-// The limits are measured in the same run, and are medians, too. Only ratios taken on one machine in one sitting mean
-// anything.
+// Where the same step is written by hand, too, both run by turns: by_hand_s, and times_by_hand, the ratio of the
+// medians. The limits are measured in the same run, and are medians, too. Only ratios taken on one machine in one
+// sitting mean anything.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -44,19 +45,25 @@ const char* name_of(Limit l) {
                                  : "none";
 }
 
-// Warms up, then runs `step` for `budget` seconds or 2000 times, at least 3 times.
-std::vector<double> measure(const std::function<void()>& step, double budget) {
-  step();
-  step();
-  std::vector<double> times;
+// Warms up, then runs the steps by turns for `budget` seconds or 2000 times, at least 3 times. The times of each,
+// sorted.
+std::vector<std::vector<double>> measure_by_turns(const std::vector<std::function<void()>>& steps, double budget) {
+  for (int i = 0; i < 2; ++i)
+    for (const auto& step : steps) step();
+  std::vector<std::vector<double>> times(steps.size());
   const double end = now() + budget;
-  while ((now() < end && times.size() < 2000) || times.size() < 3) {
-    const double begin = now();
-    step();
-    times.push_back(now() - begin);
-  }
-  std::sort(times.begin(), times.end());
+  while ((now() < end && times[0].size() < 2000) || times[0].size() < 3)
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const double begin = now();
+      steps[i]();
+      times[i].push_back(now() - begin);
+    }
+  for (auto& t : times) std::sort(t.begin(), t.end());
   return times;
+}
+
+std::vector<double> measure(const std::function<void()>& step, double budget) {
+  return measure_by_turns({step}, budget)[0];
 }
 
 // What this machine can do: operations and bytes a second, and the seconds that an empty parallel region takes.
@@ -174,8 +181,8 @@ int run(int argc, char** argv) {
 
   std::vector<Workload> all = products ? product_workloads() : op_workloads();
   if (!products)
-    for (auto& more :
-         {model_workloads(), everyday_workloads(), linear_attention_workloads(), low_precision_workloads()})
+    for (auto& more : {model_workloads(), tiny_gpt_workloads(), everyday_workloads(), linear_attention_workloads(),
+                       low_precision_workloads()})
       for (const Workload& w : more) all.push_back(w);
   if (list) {
     for (const Workload& w : all) std::puts(w.name.c_str());
@@ -213,18 +220,21 @@ int run(int argc, char** argv) {
   for (const Workload& w : all) {
     if (!wanted(w)) continue;
     const double limit = limit_of(w, limits);
-    const std::vector<double> t = measure(w.make(), quick ? std::min(w.budget, 1.0) : w.budget);
-    std::printf("%s\n", nlohmann::json{{"workload", w.name},
-                                       {"threads", threads},
-                                       {"median_s", median(t)},
-                                       {"min_s", t.front()},
-                                       {"max_s", t.back()},
-                                       {"runs", t.size()},
-                                       {"growth_mb", peak_mb() - base},
-                                       {"limit", name_of(w.limit)},
-                                       {"share", w.amount / median(t) / limit}}
-                            .dump()
-                            .c_str());
+    std::vector<std::function<void()>> steps{w.make()};
+    if (w.by_hand) steps.push_back(w.by_hand());
+    const auto times = measure_by_turns(steps, quick ? std::min(w.budget, 1.0) : w.budget);
+    const std::vector<double>& t = times[0];
+    nlohmann::json line{{"workload", w.name},
+                        {"threads", threads},
+                        {"median_s", median(t)},
+                        {"min_s", t.front()},
+                        {"max_s", t.back()},
+                        {"runs", t.size()},
+                        {"growth_mb", peak_mb() - base},
+                        {"limit", name_of(w.limit)},
+                        {"share", w.amount / median(t) / limit}};
+    if (w.by_hand) line["by_hand_s"] = median(times[1]), line["times_by_hand"] = median(t) / median(times[1]);
+    std::printf("%s\n", line.dump().c_str());
     std::fflush(stdout);
   }
   return 0;

@@ -72,7 +72,7 @@ void exact_contexts(const Attention<T>& a, ScoreRows<W>& score, const QueryBlock
       [&](const TilePlace& t) {
         attended_product(a, t, false, s, a.v.at(t.b, t.h / a.group(), t.j0), a.v.row, a.Dv, o, a.Dv, arena);
       });
-  for (std::int64_t i = 0; i < q.rows; ++i) copy_scaled(o + i * a.Dv, W(1), a.Dv, out.at(q.b, q.h, q.i0 + i));
+  (void)copy_finite(q.rows, a.Dv, W(1), o, a.Dv, out.at(q.b, q.h, q.i0), out.row);
 }
 
 template <class Tiles, class T = typename Tiles::T, class W = typename Tiles::W>
@@ -99,7 +99,6 @@ bool forward(const Attention<T>& a, const QueryBlock& q, const W* keys, const He
       });
   for (std::int64_t c = 0; !any && c < q.rows * o_row; ++c) o[c] = 0;
   const std::int64_t row = (q.b * a.H + q.h) * a.Sq + q.i0;
-  Vec<W> zero(W(0));
   for (std::int64_t i = 0; i < q.rows; ++i) {
     W m = softmax.m[i], inv_l = 1 / softmax.sum(i);
     if (!std::isfinite(m + inv_l)) {
@@ -108,11 +107,10 @@ bool forward(const Attention<T>& a, const QueryBlock& q, const W* keys, const He
       m = 0;
       inv_l = fully_masked ? W(0) : std::numeric_limits<W>::quiet_NaN();
     }
-    zero = zero + copy_scaled(o + i * o_row, inv_l, a.Dv, out.at(q.b, q.h, q.i0 + i));
     stats.m[row + i] = m;
     stats.inv_l[row + i] = inv_l;
   }
-  if (no_nan(zero)) return true;
+  if (copy_rows(q.rows, a.Dv, stats.inv_l + row, 1, o, o_row, out.at(q.b, q.h, q.i0), out.row)) return true;
   exact_contexts(a, score, q, tiles, out, SoftmaxStats<const W>{stats.m, stats.inv_l}, s, o, arena);
   return false;
 }

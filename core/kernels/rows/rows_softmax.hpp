@@ -114,6 +114,8 @@ struct SoftmaxRows {
   void (*max_and_rest)(const T* x, std::int64_t n, T& max, T& rest);
   // y = e^(x - max) scale, for one contiguous slice.
   void (*scaled_exp)(T* y, const T* x, std::int64_t n, T max, T scale);
+  // y += log1p(x)
+  void (*add_log1p)(T* y, const T* x, std::int64_t n);
   // Of one number, with the bits that vectors have everywhere. (Those of the C library depend on it and the processor.)
   T (*exp)(T x);
   T (*log)(T x);

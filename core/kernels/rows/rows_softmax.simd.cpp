@@ -5,6 +5,7 @@
 
 #include "kernels/simd/math.hpp"
 #include "kernels/simd/pack.hpp"
+#include "kernels/simd/transform.hpp"
 
 namespace fit::kernels {
 namespace {
@@ -71,6 +72,12 @@ void scaled_exp(T* y, const T* x, std::int64_t n, T max, T scale) {
   for_each_vector<V>(n, [&](std::int64_t i, auto a) {
     a.store(math::exp_limited(a.template load<V>(x + i, T(0)) - V(max)) * V(scale), y + i);
   });
+}
+
+template <class T>
+void add_log1p(T* y, const T* x, std::int64_t n) {
+  transform(
+      y, n, [](const Vec<T>& a, const Vec<T>& b) { return a + math::log1p(b); }, y, x);
 }
 
 template <class T>
@@ -268,8 +275,8 @@ void backward(T* dx, const T* y, const T* dy, std::int64_t slices, std::int64_t 
 template <class IsaTag, class T>
 const SoftmaxRows<T>& softmax_table() {
   static constexpr SoftmaxRows<T> table{softmax<T>,      log_softmax<T>, backward<Softmax, T>, backward<LogSoftmax, T>,
-                                        max_and_rest<T>, scaled_exp<T>,  exp_number<T>,        log_number<T>,
-                                        log1p_number<T>};
+                                        max_and_rest<T>, scaled_exp<T>,  add_log1p<T>,         exp_number<T>,
+                                        log_number<T>,   log1p_number<T>};
   return table;
 }
 

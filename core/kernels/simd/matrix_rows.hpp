@@ -12,9 +12,8 @@ inline bool no_nan(const V& v) {
   return !xsimd::any(xsimd::isnan(v));
 }
 
-// to = factor x. Returns a register of zeros, with a NaN if a number is not finite.
 template <class X, class Y, class W = AccT<X>>
-FIT_ONE_COPY Vec<W> copy_scaled(const X* x, W factor, std::int64_t n, Y* to) {
+inline Vec<W> copy_row(const X* x, W factor, std::int64_t n, Y* to) {
   using V = Vec<W>;
   const V f(factor), zero(W(0));  // x times 0 is 0 or NaN
   V sum(W(0));
@@ -26,13 +25,25 @@ FIT_ONE_COPY Vec<W> copy_scaled(const X* x, W factor, std::int64_t n, Y* to) {
   return sum;
 }
 
-// The same for a matrix [rows, cols]. Returns whether all numbers are finite.
+// to = factor x. Returns a register of zeros, with a NaN if a number is not finite.
+template <class X, class Y, class W = AccT<X>>
+FIT_ONE_COPY Vec<W> copy_scaled(const X* x, W factor, std::int64_t n, Y* to) {
+  return copy_row(x, factor, n, to);
+}
+
+// The same for a matrix [rows, cols]: row r times factors[r factor_step]. Returns whether all numbers are finite.
+template <class T, class W = AccT<T>>
+FIT_ONE_COPY bool copy_rows(std::int64_t rows, std::int64_t cols, const W* factors, std::int64_t factor_step,
+                            const W* x, std::int64_t x_row, T* to, std::int64_t to_row) {
+  Vec<W> zero(W(0));
+  for (std::int64_t r = 0; r < rows; ++r)
+    zero = zero + copy_row(x + r * x_row, factors[r * factor_step], cols, to + r * to_row);
+  return no_nan(zero);
+}
 template <class T, class W = AccT<T>>
 bool copy_finite(std::int64_t rows, std::int64_t cols, W factor, const W* x, std::int64_t x_row, T* to,
                  std::int64_t to_row) {
-  Vec<W> zero(W(0));
-  for (std::int64_t r = 0; r < rows; ++r) zero = zero + copy_scaled(x + r * x_row, factor, cols, to + r * to_row);
-  return no_nan(zero);
+  return copy_rows(rows, cols, &factor, 0, x, x_row, to, to_row);
 }
 
 // dots[r] = sum over c of x[r, c] y[r, c]

@@ -14,14 +14,18 @@
 namespace fit {
 namespace {
 
+/// Calls body(first row, end) in parallel.
+template <class Body>
+void each_rows(const Tensor& logits, const Body& body) {
+  constexpr std::int64_t work = 1 << 13;  // minimum of elements for a thread
+  parallel_for(logits.size(0), std::max<std::int64_t>(1, work / std::max<std::int64_t>(logits.size(1), 1)), body);
+}
 /// Calls body(row) in parallel.
 template <class Body>
 void each_row(const Tensor& logits, const Body& body) {
-  constexpr std::int64_t work = 1 << 13;  // minimum of elements for a thread
-  parallel_for(logits.size(0), std::max<std::int64_t>(1, work / std::max<std::int64_t>(logits.size(1), 1)),
-               [&](std::int64_t r, std::int64_t end) {
-                 for (; r < end; ++r) body(r);
-               });
+  each_rows(logits, [&](std::int64_t r, std::int64_t end) {
+    for (; r < end; ++r) body(r);
+  });
 }
 
 /// dlogits = (softmax(logits) - one_hot(targets)) dy for each row, in one pass. Overwrites the logits if no other
@@ -92,15 +96,18 @@ Tensor cross_entropy_rows(const Tensor& logits, const Tensor& targets, std::int6
     const auto& kernels = kernels::softmax_rows<W>();
     const T* const x = logits.data<T>().data();
     W *const loss = y.fresh<W>(), *const max = stats.fresh<W>(), *const rest = max + rows;
-    each_row(logits, [&](std::int64_t r) {
-      if (target[r] == ignore_index) {
-        loss[r] = max[r] = rest[r] = 0;
-        return;
+    each_rows(logits, [&](std::int64_t first, std::int64_t end) {
+      for (std::int64_t r = first; r < end; ++r) {
+        if (target[r] == ignore_index) {
+          loss[r] = max[r] = rest[r] = 0;
+          continue;
+        }
+        kernels::WideRow<T> wide(n);
+        const W* const row = wide.read(x + r * n, n);
+        kernels.max_and_rest(row, n, max[r], rest[r]);
+        loss[r] = max[r] - row[target[r]];
       }
-      kernels::WideRow<T> wide(n);
-      const W* const row = wide.read(x + r * n, n);
-      kernels.max_and_rest(row, n, max[r], rest[r]);
-      loss[r] = kernels.log1p(rest[r]) + (max[r] - row[target[r]]);
+      kernels.add_log1p(loss + first, rest + first, end - first);
     });
   });
   y = y.to(result_dtype(Precision::native_or_float32, logits.dtype()));

@@ -11,6 +11,7 @@
 #include "fit/threads/parallel.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
+#include "threads/thread_pool.hpp"
 
 // Recording on and off, parallel_for, and several threads on one set of parameters.
 namespace fit::test::threads_test {
@@ -200,6 +201,22 @@ TEST_CASE("parallel_for in teams of changing sizes, many times, and asleep in be
     });
     REQUIRE(sum == 4950);
     if (round % 50 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+TEST_CASE("a part of a round is done once: by its thread, or by the caller if that comes first", "[threads]") {
+  detail::Part part;
+  CHECK(part.claim(3));
+  CHECK_FALSE(part.claim(3));
+  CHECK(part.claim(7));
+  CHECK_FALSE(part.claim(3));  // by a thread that comes late
+  CHECK_FALSE(part.claim(7));
+  for (std::uint64_t round = 8; round < 2000; ++round) {
+    std::atomic<int> done{0};
+    std::thread other([&] { done += part.claim(round); });
+    done += part.claim(round);
+    other.join();
+    REQUIRE(done == 1);
   }
 }
 
