@@ -68,7 +68,7 @@ inline void micro_kernel(std::int64_t k, T alpha, const T* a, std::int64_t row, 
                          std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate, std::int64_t tail,
                          const Ahead& ahead) {
   constexpr std::int64_t W = V::size;
-  const auto get = [tail](const T* at, int j) {
+  const auto get = [=](const T* at, int j) {
     if constexpr (Full)
       return load<V>(at + j * W);
     else
