@@ -88,15 +88,20 @@ std::unique_ptr<optim::Schedule> make_schedule(const example::Example& e, optim:
   return std::make_unique<optim::WarmupStableDecayLR>(o, steps, share("--warmup"), share("--decay"));
 }
 
+std::int64_t at_least_one(const example::Example& e, const char* option) {
+  const double x = e.number(option);
+  if (!(x >= 1 && x <= 1e15)) throw Error(option + std::string(" is '") + e.word(option) + "': it must be 1 … 1e15");
+  return static_cast<std::int64_t>(x);
+}
+
 // A model, and how it is trained.
 struct Training {
   Training(const example::Example& e, const Tensor& letters, std::int64_t kinds)
       : text(letters),
         gpt(model_options(e, kinds)),
         length(gpt.options().context_length()),
-        batch(static_cast<std::int64_t>(e.number("--batch"))),
-        steps(e.quick ? 20
-                      : std::max<std::int64_t>(1, static_cast<std::int64_t>(e.number("--tokens")) / batch / length)),
+        batch(at_least_one(e, "--batch")),
+        steps(e.quick ? 20 : std::max<std::int64_t>(1, at_least_one(e, "--tokens") / batch / length)),
         precision(e.on("--bfloat16") ? bfloat16 : float32),
         noise(e.number("--noise")),
         decay(e.number("--average")),
@@ -148,8 +153,7 @@ void race(example::Example& e, const Tensor& letters, const Tensor& validation, 
   const auto start = std::chrono::steady_clock::now();
   Training training(e, letters, kinds);
   plot::TrainingPage& page = e.follow("Speedrun", training.steps);
-  const std::int64_t every =
-      std::max<std::int64_t>(1, training.steps / static_cast<std::int64_t>(e.number("--evaluations")));
+  const std::int64_t every = std::max<std::int64_t>(1, training.steps / at_least_one(e, "--evaluations"));
   const auto tokens_of = [&](std::int64_t steps) { return steps * training.batch * training.length; };
   std::cout << training.gpt.num_parameters() << " parameters, " << training.steps << " steps of " << tokens_of(1)
             << " letters\n  step      letters  minutes  of them in training   train  validation\n";
