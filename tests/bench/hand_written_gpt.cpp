@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "kernels/simd/isa.hpp"
 
@@ -18,8 +19,7 @@ constexpr int lanes = 8;
 #else
 constexpr int lanes = 4;
 #endif
-constexpr int N = HandWrittenGPT::B * HandWrittenGPT::T, T = HandWrittenGPT::T, heads = HandWrittenGPT::heads,
-              vocab = HandWrittenGPT::vocab;
+constexpr int N = HandWrittenGPT::B * HandWrittenGPT::T, T = HandWrittenGPT::T;
 constexpr int padded_vocab = 32;
 constexpr int stride = N + 16;  // of a feature: rows of 1024 bytes would evict each other from the cache
 constexpr int block_rows = lanes == 16 ? 8 : 4;  // times two vectors: what registers hold, and a part of x the L1 cache
@@ -147,19 +147,20 @@ Tokens exponential(Tokens x) {
 }
 
 // Exchanges blocks of `step` rows and columns: with 8, 4, 2 and 1 it transposes.
-template <int step>
-void exchange(Tokens (&x)[T]) {
-  Whole low, high;
-  for (int l = 0; l < T; ++l) low[l] = l & step ? T + l - step : l, high[l] = l & step ? T + l : l + step;
+template <int step, std::size_t... l>
+void exchange(Tokens (&x)[T], std::index_sequence<l...>) {
 #pragma GCC unroll 16
   for (int i = 0; i < T; ++i) {
     if (i & step) continue;
     const Tokens a = x[i], b = x[i + step];
-    x[i] = __builtin_shuffle(a, b, low);
-    x[i + step] = __builtin_shuffle(a, b, high);
+    x[i] = __builtin_shufflevector(a, b, (l & step ? T + l - step : l)...);
+    x[i + step] = __builtin_shufflevector(a, b, (l & step ? T + l : l + step)...);
   }
 }
-void transpose(Tokens (&x)[T]) { exchange<8>(x), exchange<4>(x), exchange<2>(x), exchange<1>(x); }
+void transpose(Tokens (&x)[T]) {
+  constexpr std::make_index_sequence<T> all;
+  exchange<8>(x, all), exchange<4>(x, all), exchange<2>(x, all), exchange<1>(x, all);
+}
 
 // sum_c a[c][at + j] b[c], b [C]
 template <int C>

@@ -10,7 +10,7 @@ read -ra mpi < <(mpicxx --showme:compile 2>/dev/null || true)
 # libstdc++ itself calls in std::stable_sort() what it calls deprecated.
 flags=(-std=c++17 -Wall -Wextra -Wpedantic -Werror -Wno-deprecated-declarations -fsyntax-only
   -Icore/include -Inn/include -Inn/plot/include -Inn/dist/mpi/include -Inn/onnx/include -Icore -Inn -Iexamples
-  -Itests "${mpi[@]/#-I/-isystem}" '-DEXAMPLES_DATA=""' '-DEXAMPLES_MINILM=""' '-DFIT_GOLDEN_DIR=""')
+  -Itests "${mpi[@]/#-I/-isystem}" -DFIT_ISA=isa_base '-DEXAMPLES_DATA=""' '-DEXAMPLES_MINILM=""' '-DFIT_GOLDEN_DIR=""')
 folders=(examples tests/bench tests/checks)
 ((${#mpi[@]} == 0)) || { folders+=(nn/dist/mpi tests/dist) && flags+=(-DFIT_MPI=1); }
 mkdir -p "$1"
