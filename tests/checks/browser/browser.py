@@ -82,6 +82,10 @@ def find():
     return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
+class Navigated(RuntimeError):
+    """The page that was asked has made room for another one."""
+
+
 class Browser:
     def __init__(self, chromium):
         self.profile = tempfile.mkdtemp(prefix="fit_browser_")
@@ -171,7 +175,8 @@ class Browser:
                 raise RuntimeError(f"no answer to {method}")
             if answer.get("id") == message["id"]:
                 if "error" in answer:
-                    raise RuntimeError(f"{method}: {answer['error']['message']}")
+                    why = answer["error"]["message"]
+                    raise (Navigated if "navigated" in why else RuntimeError)(f"{method}: {why}")
                 return answer["result"]
             if "method" in answer:
                 self.events.append(answer)
@@ -303,9 +308,16 @@ class Page:
         metrics = self.call("Performance.getMetrics")["metrics"]
         return 1000 * next(m["value"] for m in metrics if m["name"] == "TaskDuration")
 
+    def holds(self, condition):
+        """Whether it is true now. A page that is just being replaced by the next one has no answer yet: false."""
+        try:
+            return self.js(condition)
+        except Navigated:
+            return False
+
     def wait(self, condition, seconds=60):
         end = time.monotonic() + seconds
-        while not self.js(condition):
+        while not self.holds(condition):
             if time.monotonic() > end:
                 raise RuntimeError(f"in {seconds} s it has not come true: {condition}\n{self.problems()}")
             time.sleep(0.02)
