@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/function_ref.hpp"
+#include "fit/detail/function_ref.hpp"
 #include "fit/threads/parallel.hpp"
 #include "matmul/gemm_kernels.hpp"
 

@@ -2,7 +2,7 @@
 #include <cstdint>
 
 #include "base/acc_type.hpp"
-#include "base/function_ref.hpp"
+#include "fit/detail/function_ref.hpp"
 #include "kernels/simd/isa.hpp"
 #include "kernels/simd/reference.hpp"
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/function_ref.hpp"
+#include "fit/detail/function_ref.hpp"
 
 namespace fit::detail {
 

@@ -69,7 +69,7 @@ void tell(const ObserverLink& link, const F& f) {
 
 }  // namespace
 
-void observe(const Layer& layer, std::initializer_list<Tensor*> inputs, const std::function<Tensor*()>& run) {
+void observe(const Layer& layer, std::initializer_list<Tensor*> inputs, FunctionRef<Tensor*()> run) {
   const ObserverLink* const outer = enclosing(fit::detail::thread_state.observed, layer);
   if (outer && thread_observers(outer).empty()) {
     run();

@@ -2,6 +2,7 @@
 
 #include "dist/training.hpp"
 #include "fit/graph/hooks.hpp"
+#include "support/callable.hpp"
 #include "support/loss_functions.hpp"
 #include "support/padded_sequences.hpp"
 
@@ -21,7 +22,7 @@ nn::Linear small() {
   return model;
 }
 
-using Loss = std::function<Tensor(const nn::Linear&, const LossRows&)>;
+using Loss = Callable<Tensor(const nn::Linear&, const LossRows&)>;
 
 // Part i is computed by rank i % size. Then the loss, followed by the gradient.
 std::vector<double> joined(const std::vector<LossRows>& parts, const Loss& loss, dist::World& world) {

@@ -11,10 +11,12 @@
 #include <thread>
 #include <utility>
 
+#include "fit/detail/function_ref.hpp"
 #include "fit/ops/ops.hpp"
 #include "plot/lesson/page.hpp"
 #include "plot/lesson/prose.hpp"
 #include "plot/lesson/source.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/pseudo_terminal.hpp"
@@ -262,7 +264,7 @@ TEST_CASE("an exception that nobody catches is told on the page so far, and ends
   const test::Directory folder;
   struct Other {};
   for (const auto& [end, said] :
-       {std::pair<std::function<void()>, const char*>([] { throw Error("[matmul] sizes"); }, "[matmul] sizes"),
+       {std::pair<Callable<void()>, const char*>([] { throw Error("[matmul] sizes"); }, "[matmul] sizes"),
         {[] { throw Other(); }, "An exception that is no std::exception ended the program."},
         {[] { std::terminate(); }, "The program was ended."}}) {
     const pid_t child = fork();
@@ -452,7 +454,7 @@ TEST_CASE("a statement that checks ends behind its last bracket, whatever is quo
 TEST_CASE("a page names itself, its parts, its drawings and its errors") {
   const test::Directory folder;
   Terminal terminal;
-  const auto page = [&](const LessonOptions& options, const std::function<void(Lesson&)>& run) {
+  const auto page = [&](const LessonOptions& options, FunctionRef<void(Lesson&)> run) {
     {
       Lesson lesson(folder.file("page.html"), options);
       run(lesson);

@@ -1,10 +1,11 @@
-#include <functional>
 #include <map>
 #include <set>
 #include <sstream>
 
+#include "fit/detail/function_ref.hpp"
 #include "fit/fit.hpp"
 #include "plot/layer_headers.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/tensors.hpp"
@@ -103,7 +104,7 @@ struct Training {
 struct Measure {
   const char* header;
   const char* name;
-  std::function<void(Training&)> work;
+  Callable<void(Training&)> work;
 };
 
 template <class T>
@@ -318,7 +319,7 @@ TEST_CASE("what measures, prints, draws or saves changes no version and no bit",
 }
 
 TEST_CASE("the facts of a training show each change", "[measuring]") {
-  const auto changes = [](const char* fact, const std::function<void(Training&)>& f) {
+  const auto changes = [](const char* fact, FunctionRef<void(Training&)> f) {
     Training training;
     const auto before = training.facts();
     f(training);

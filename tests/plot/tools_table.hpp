@@ -1,11 +1,11 @@
 #pragma once
-#include <functional>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "fit/fit.hpp"
+#include "support/callable.hpp"
 #include "support/files.hpp"
 #include "support/tensors.hpp"
 
@@ -51,7 +51,7 @@ struct ToolSubject {
 
 /// One tool.
 struct ToolRow {
-  ToolRow(std::string header, std::string tool, std::function<void(ToolSubject&)> work)
+  ToolRow(std::string header, std::string tool, Callable<void(ToolSubject&)> work)
       : header(std::move(header)), tool(std::move(tool)), work(std::move(work)) {}
   /// These forms get an Error that says so.
   ToolRow refuses(const std::vector<std::string>& forms, const std::string& message) && {
@@ -61,7 +61,7 @@ struct ToolRow {
 
   std::string header;  ///< "nn/models/generate.hpp"
   std::string tool;
-  std::function<void(ToolSubject&)> work;
+  Callable<void(ToolSubject&)> work;
   std::map<std::string, std::string> refused;  ///< part of the message, by form
 };
 

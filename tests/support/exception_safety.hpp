@@ -1,5 +1,4 @@
 #pragma once
-#include <functional>
 #include <sstream>
 #include <string>
 #include <type_traits>
@@ -10,6 +9,7 @@
 #include "fit/tensor/random.hpp"
 #include "fit/tensor/state_dict.hpp"
 #include "fit/tensor/tensor.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 
 // Checks the guarantee of error.hpp: a call that throws Error changes nothing.
@@ -48,14 +48,14 @@ class State {
 
 /// An object under test: its state, a call with a bad argument, and a normal use.
 struct Trial {
-  std::function<std::string()> state;
-  std::function<void()> bad;
-  std::function<void()> use;
+  Callable<std::string()> state;
+  Callable<void()> bad;
+  Callable<void()> use;
 };
 
 struct ChangingCall {
   std::string name;
-  std::function<Trial()> make;
+  Callable<Trial()> make;
 };
 
 /// Makes two equal objects and lets the bad call throw on one. Its state must not change, and a later use must have the

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <vector>
 
+#include "fit/detail/function_ref.hpp"
 #include "fit/io/npy.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
@@ -71,7 +72,7 @@ void check_close(const std::string& what, const Tensor& ours, const Tensor& thei
 }
 
 void check_function(const std::string& name, const std::vector<std::string>& inputs,
-                    const std::function<Tensor(const std::vector<Tensor>&)>& f) {
+                    FunctionRef<Tensor(const std::vector<Tensor>&)> f) {
   const Golden golden(name);
   INFO(name);
   for (const DType dtype : {float64, float32}) {

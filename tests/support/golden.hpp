@@ -1,9 +1,9 @@
 #pragma once
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "fit/detail/function_ref.hpp"
 #include "fit/tensor/tensor.hpp"
 
 namespace fit::test {
@@ -28,6 +28,6 @@ void check_close(const std::string& what, const Tensor& ours, const Tensor& thei
 
 /// Checks the output y of f for the named inputs, and their gradients, in both precisions.
 void check_function(const std::string& name, const std::vector<std::string>& inputs,
-                    const std::function<Tensor(const std::vector<Tensor>&)>& f);
+                    FunctionRef<Tensor(const std::vector<Tensor>&)> f);
 
 }  // namespace fit::test

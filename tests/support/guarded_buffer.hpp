@@ -2,10 +2,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <limits>
 #include <random>
 #include <vector>
+
+#include "support/callable.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -68,7 +69,7 @@ class GuardedBuffer {
 };
 
 /// A random distribution.
-using Draw = std::function<double(std::mt19937_64&)>;
+using Draw = Callable<double(std::mt19937_64&)>;
 
 inline Draw between(double low, double high) {
   return [=](std::mt19937_64& random) { return low + (high - low) * static_cast<double>(random() >> 11) * 0x1p-53; };

@@ -1,9 +1,9 @@
 #pragma once
-#include <functional>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
 #include "support/rounding.hpp"
@@ -16,8 +16,8 @@ template <class T>
 struct Row {
   std::string name;
   std::vector<Draw> arrays;  // where the elements of each array come from
-  std::function<void(T* const* a, std::int64_t n)> kernel;
-  std::function<void(Rounded<T>* a)> plain;  // on one element of each array, in place
+  Callable<void(T* const* a, std::int64_t n)> kernel;
+  Callable<void(Rounded<T>* a)> plain;  // on one element of each array, in place
 };
 
 // Every size from several places in memory: what the reference changes, and that all else is left alone.

@@ -1,11 +1,11 @@
 #pragma once
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "fit/nn/loss/loss.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/tensor/random.hpp"
+#include "support/callable.hpp"
 
 // Every loss function with a Reduction, on rows that may be divided in any way.
 namespace fit::test {
@@ -38,10 +38,10 @@ inline LossRows loss_rows(const std::vector<std::int64_t>& ids) {
 
 struct LossFunction {
   std::string name;
-  bool counts_ids;                                                                   // rows with id -1 do not count
-  std::function<Tensor(const Tensor& y, const LossRows& rows, nn::Reduction)> loss;  // y [N, 5]
+  bool counts_ids;                                                              // rows with id -1 do not count
+  Callable<Tensor(const Tensor& y, const LossRows& rows, nn::Reduction)> loss;  // y [N, 5]
   /// The number of items over which the mean is taken.
-  std::function<double(const LossRows& rows)> count;
+  Callable<double(const LossRows& rows)> count;
 };
 
 inline std::vector<LossFunction> loss_functions() {

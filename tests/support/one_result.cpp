@@ -11,6 +11,7 @@
 #include <map>
 #include <sstream>
 
+#include "fit/detail/function_ref.hpp"
 #include "fit/matmul/reproducible.hpp"
 #include "kernels/simd/isa.hpp"
 #include "support/catch.hpp"
@@ -80,7 +81,7 @@ std::string fingerprint(const std::vector<Tensor>& tensors) {
 namespace {
 
 template <class EachSet>
-void check_one(const std::string& name, const std::function<std::vector<Tensor>()>& make, const EachSet& each_set) {
+void check_one(const std::string& name, FunctionRef<std::vector<Tensor>()> make, const EachSet& each_set) {
   const char* const wish = std::getenv("FIT_WRITE_ONE_RESULT");
   if (wish && std::string(wish) == "1") write(name, fingerprint(make()));
   const auto found = known().find(name);
@@ -99,11 +100,11 @@ void check_one(const std::string& name, const std::function<std::vector<Tensor>(
 
 }  // namespace
 
-void check_one_result(const std::string& name, const std::function<std::vector<Tensor>()>& make) {
+void check_one_result(const std::string& name, FunctionRef<std::vector<Tensor>()> make) {
   check_one(name, make, [](const auto& body) { each_isa(body); });
 }
 
-void check_one_narrow_result(const std::string& name, const std::function<std::vector<Tensor>()>& make) {
+void check_one_narrow_result(const std::string& name, FunctionRef<std::vector<Tensor>()> make) {
   const Reproducible mode;
   check_one(name, make, [](const auto& body) { each_bfloat16_isa(body); });
 }

@@ -1,5 +1,4 @@
 #pragma once
-#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -7,6 +6,7 @@
 
 #include "fit/backward/gradcheck.hpp"
 #include "fit/ops/ops.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
@@ -35,9 +35,9 @@ namespace fit::test {
 struct OpRow {
   struct Bad {
     std::string text;
-    std::function<void()> call;
+    Callable<void()> call;
   };
-  using Sides = std::function<std::pair<Tensor, Tensor>(const Tensor& x)>;
+  using Sides = Callable<std::pair<Tensor, Tensor>(const Tensor& x)>;
   struct Relation {
     std::string name;
     Sides sides;
@@ -81,7 +81,7 @@ struct OpRow {
     return std::move(*this);
   }
   /// The call must throw an Error that begins with [op] and contains `text`.
-  OpRow bad(std::string text, std::function<void()> call) && {
+  OpRow bad(std::string text, Callable<void()> call) && {
     return errors.push_back({std::move(text), std::move(call)}), std::move(*this);
   }
 

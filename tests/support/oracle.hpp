@@ -1,9 +1,9 @@
 #pragma once
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "fit/tensor/tensor.hpp"
+#include "support/callable.hpp"
 
 /// The column "xtensor" of the table of operations (op_table.hpp): what xtensor, xt::linalg (LAPACK) or cblas compute
 /// in place of a row's function. No one of this project wrote them. xtensor_oracle_test.cpp compares. A family is in
@@ -18,7 +18,7 @@
 namespace fit::test {
 
 struct Oracle {
-  using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
+  using Function = Callable<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
   /// f takes the inputs as float64 arrays. It returns an expression, a number, or a vector of arrays
   /// (xtensor_oracle.hpp).

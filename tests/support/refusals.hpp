@@ -1,9 +1,9 @@
 #pragma once
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "fit/base/error.hpp"
+#include "fit/detail/function_ref.hpp"
 #include "support/catch.hpp"
 
 // Calls with a bad argument, each with what its error says.
@@ -11,7 +11,7 @@ namespace fit::test {
 
 struct Refusal {
   std::string message;  ///< a part of the error's text: the operation, and the value or the rule
-  std::function<void()> call;
+  FunctionRef<void()> call;
 };
 
 inline void check_refused(const std::vector<Refusal>& all) {

@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "fit/detail/function_ref.hpp"
 #include "fit/nn/dist/dist.hpp"
 
 namespace fit::test {
@@ -65,7 +65,7 @@ class ThreadWorld : public dist::World {
 };
 
 /// Runs f(world) on `size` threads, one for each rank.
-inline void on_ranks(int size, const std::function<void(dist::World&)>& f) {
+inline void on_ranks(int size, FunctionRef<void(dist::World&)> f) {
   ThreadWorld::Meeting meeting(size);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank)

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "base/function_ref.hpp"
+#include "fit/detail/function_ref.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/threads/parallel.hpp"
 #include "kernels/elementwise.hpp"

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/function_ref.hpp"
+#include "fit/detail/function_ref.hpp"
 #include "fit/ops/ops.hpp"
 #include "kernels/rows/reduce.hpp"
 #include "kernels/wide_row.hpp"

@@ -1,6 +1,6 @@
-#include <functional>
 
 #include "fit/attention/attention.hpp"
+#include "fit/detail/function_ref.hpp"
 #include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-std::string message_of(const std::function<void()>& call) {
+std::string message_of(FunctionRef<void()> call) {
   try {
     call();
   } catch (const Error& e) {

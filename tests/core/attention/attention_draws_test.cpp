@@ -1,6 +1,6 @@
-#include <functional>
 
 #include "fit/base/memory.hpp"
+#include "fit/detail/function_ref.hpp"
 #include "support/attention_problem.hpp"
 #include "support/one_result.hpp"
 #include "support/tensors.hpp"
@@ -182,7 +182,7 @@ void check_hard(const Problem& p) {
 }
 
 // What a call, forward and backward, takes from the system on one thread: at least the most that was in use.
-std::int64_t footprint(const std::function<void()>& call) {
+std::int64_t footprint(FunctionRef<void()> call) {
   struct Restore {
     int before = num_threads();
     ~Restore() { set_num_threads(before); }

@@ -2,6 +2,7 @@
 #include "fit/backward/gradcheck.hpp"
 #include "fit/graph/observer.hpp"
 #include "fit/ops/ops.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
@@ -11,7 +12,7 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-using Edit = std::function<Tensor(const Tensor&)>;
+using Edit = Callable<Tensor(const Tensor&)>;
 
 // Replaces by functions, and notes what it is told.
 struct Editor final : Observer {
@@ -272,10 +273,10 @@ TEST_CASE("a replacement that does not fit, or a change in place, is an error", 
   const Observe watching(editor);
   editor.scores = [](const Tensor&) { return ones({3}, float64); };
   CHECK_THROWS_WITH(x.attention(), Contains("[attention] the scores has shape [3]: it must be [2, 2, 5, 5]"));
-  editor.scores = nullptr;
+  editor.scores = {};
   editor.weights = [](const Tensor& w) { return w.to(float32); };
   CHECK_THROWS_WITH(x.attention(), Contains("[attention] the weights is float32: it must be float64"));
-  editor.weights = nullptr;
+  editor.weights = {};
   editor.output = [](const Tensor& y) {
     const NoGrad no_grad;
     return Tensor(y).mul_(2);

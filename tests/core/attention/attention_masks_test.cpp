@@ -1,8 +1,9 @@
-#include <functional>
 
 #include "attention/plan.hpp"
 #include "fit/base/memory.hpp"
+#include "fit/detail/function_ref.hpp"
 #include "support/attention_problem.hpp"
+#include "support/callable.hpp"
 #include "support/variants.hpp"
 
 // Masks as expressions: their makers, their tiles, and attention with them.
@@ -11,7 +12,7 @@ namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-using Pair = std::function<bool(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j)>;
+using Pair = Callable<bool(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j)>;
 
 // The mask (B, H, Sq, Sk) by a loop. Queries are given by their place among the keys.
 Tensor by_loop(std::int64_t B, std::int64_t H, std::int64_t Sq, std::int64_t Sk, const Pair& attends) {
@@ -217,7 +218,7 @@ TEST_CASE("an observer of attention with an expression sees no operation of its 
 
 TEST_CASE("errors of masks as expressions", "[attention]") {
   using Catch::Contains;
-  const auto refused = [](const std::function<AttentionMask()>& make, const char* rule) {
+  const auto refused = [](FunctionRef<AttentionMask()> make, const char* rule) {
     INFO(rule);
     CHECK_THROWS_WITH(make(), Contains(rule));
   };

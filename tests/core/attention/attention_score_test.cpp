@@ -1,5 +1,4 @@
 #include <cmath>
-#include <functional>
 
 #include "fit/backward/gradcheck.hpp"
 #include "fit/base/memory.hpp"
@@ -7,6 +6,7 @@
 #include "fit/tensor/lookup.hpp"
 #include "fit/threads/parallel.hpp"
 #include "support/attention_problem.hpp"
+#include "support/callable.hpp"
 #include "support/variants.hpp"
 
 // Functions of the scores: the language, the kernel against the decomposition and against operations, errors.
@@ -34,7 +34,7 @@ Captured capture(DType dtype, std::uint64_t seed = 3) {
 
 struct Function {
   const char* name;
-  std::function<ScoreFunction(const Captured&)> make;
+  Callable<ScoreFunction(const Captured&)> make;
 };
 
 const std::vector<Function>& functions() {
@@ -84,7 +84,7 @@ const std::vector<Function>& functions() {
 
 struct Setting {
   const char* name;
-  std::function<AttentionOptions()> make;
+  Callable<AttentionOptions()> make;
 };
 
 const std::vector<Setting>& settings() {

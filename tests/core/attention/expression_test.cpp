@@ -1,9 +1,10 @@
 #include <cmath>
-#include <functional>
 
 #include "fit/attention/attention.hpp"
 #include "fit/attention/score/score.hpp"
+#include "fit/detail/function_ref.hpp"
 #include "fit/ops/ops.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/refusals.hpp"
 #include "support/tensors.hpp"
@@ -16,7 +17,7 @@ constexpr std::int64_t B = 2, H = 3, T = 70;  // two tiles along each axis
 
 struct Row {
   AttentionMask mask;
-  std::function<bool(double b, double h, double i, double j)> expected;
+  Callable<bool(double b, double h, double i, double j)> expected;
 };
 
 double number_at(double j) { return (static_cast<int>(j) % 9 - 4) * 0.4; }  // -1.6 … 1.6
@@ -142,7 +143,7 @@ TEST_CASE("a score may depend on each condition") {
   const Tensor k = draw(), v = draw(), flags = arange(T) % 3 == 1;
   Tensor q = draw().requires_grad_();
   const Tensor queries = reshape(arange(T), {T, 1}), keys = reshape(arange(T), {1, T});
-  using Condition = std::function<Symbol(At)>;
+  using Condition = Callable<Symbol(At)>;
   const std::vector<std::pair<Condition, Tensor>> conditions{
       {[](At at) { return at.key <= at.query; }, keys <= queries},
       {[](At at) { return at.key != at.query; }, ne(keys, queries)},
@@ -168,7 +169,7 @@ TEST_CASE("a score may depend on places alone") {
                one = leaf({});
   const Tensor keys = reshape(arange(T), {1, T}), queries = reshape(arange(T), {T, 1});
   struct Case {
-    std::function<Symbol(Score, At)> score;
+    Callable<Symbol(Score, At)> score;
     Tensor table, by_hand;  // the scores
   };
   const std::vector<Case> cases{
@@ -193,10 +194,10 @@ TEST_CASE("a score may depend on places alone") {
 }
 
 TEST_CASE("what is no expression is refused", "[refusals]") {
-  const auto mask = [](const std::function<Symbol(At)>& f) { return [f] { return AttentionMask(f), void(); }; };
+  const auto mask = [](const Callable<Symbol(At)>& f) { return [f] { return AttentionMask(f), void(); }; };
   const Tensor table = zeros({T, T}), integers = arange(T);
   const Tensor x = zeros({1, 1, T, 8});
-  const auto attends = [=](const std::function<Symbol(At)>& f) {
+  const auto attends = [=](const Callable<Symbol(At)>& f) {
     return [=] { return scaled_dot_product_attention(x, x, x, AttentionOptions().attends(f)); };
   };
   check_refused({

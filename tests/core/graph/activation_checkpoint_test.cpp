@@ -5,6 +5,7 @@
 #include "fit/graph/hooks.hpp"
 #include "fit/ops/ops.hpp"
 #include "ops/linalg/batch_rows.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
@@ -184,7 +185,7 @@ TEST_CASE("checkpoint() tells that a captured tensor was changed: a constant, or
 }
 
 TEST_CASE("checkpoint() within checkpoint(), up to 255 deep", "[checkpoint]") {
-  using F = std::function<Tensor(const Tensor&, int)>;
+  using F = Callable<Tensor(const Tensor&, int)>;
   const F nest = [&](const Tensor& x, int depth) {
     if (depth == 0) return x * 2;
     return checkpoint([&nest, depth](const Tensor& z) { return nest(z, depth - 1); }, x);

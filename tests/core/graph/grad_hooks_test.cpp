@@ -1,4 +1,5 @@
 #include "fit/base/memory.hpp"
+#include "fit/detail/function_ref.hpp"
 #include "fit/graph/graph.hpp"
 #include "fit/graph/hooks.hpp"
 #include "fit/ops/ops.hpp"
@@ -115,7 +116,7 @@ TEST_CASE("a hook may take itself away, be kept, or be forgotten with the graph"
 TEST_CASE("a hook that throws, or gives what does not fit, leaves earlier gradients as they were", "[hooks]") {
   const Tensor w = leaf({1, 2});
   sum(w * 5).backward();
-  const auto told = [&](const char* text, const std::function<Tensor(const Tensor&)>& f) {
+  const auto told = [&](const char* text, FunctionRef<Tensor(const Tensor&)> f) {
     const GradHook hook = register_hook(w, f);
     CHECK_THROWS_WITH(sum(w * 2).backward(), Contains(text));
     CHECK(values(w.grad()) == V{5, 5});

@@ -2,6 +2,7 @@
 
 #include "fit/graph/graph.hpp"
 #include "fit/ops/ops.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
@@ -25,9 +26,9 @@ Tensor noted(const Tensor& x, Calls* calls, const char* name) {
 
 // Calls a function between the nodes of backward().
 struct Poll final : Observer {
-  explicit Poll(std::function<void()> g) : f(std::move(g)) {}
+  explicit Poll(Callable<void()> g) : f(std::move(g)) {}
   void node_left(const NodeEvent&) override { f(); }
-  std::function<void()> f;
+  Callable<void()> f;
 };
 
 // x, passed on, to which its adjoint gives nothing.

@@ -1,12 +1,12 @@
 #include "fit/graph/named_values.hpp"
 
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "fit/attention/attention.hpp"
 #include "fit/ops/ops.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
@@ -22,7 +22,7 @@ struct Editor final : ValueObserver {
     shapes.push_back(x.shape());
     x = edits[info.name](x);
   }
-  std::map<std::string, std::function<Tensor(const Tensor&)>> edits;
+  std::map<std::string, Callable<Tensor(const Tensor&)>> edits;
   std::vector<Shape> shapes;
 };
 

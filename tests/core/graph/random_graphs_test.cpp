@@ -1,10 +1,11 @@
 #include <cmath>
 #include <cstdlib>
-#include <functional>
 #include <random>
 
+#include "fit/detail/function_ref.hpp"
 #include "fit/graph/graph.hpp"
 #include "fit/ops/ops.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
@@ -57,7 +58,7 @@ Shape together(const Shape& a, const Shape& b) {
   return Shape(sizes);
 }
 
-Plain zip(const Plain& a, const Plain& b, const std::function<double(double, double)>& f) {
+Plain zip(const Plain& a, const Plain& b, FunctionRef<double(double, double)> f) {
   Plain y{together(a.shape, b.shape), {}};
   for (std::int64_t i = 0; i < y.shape.numel(); ++i)
     y.v.push_back(f(a.v[static_cast<std::size_t>(source(a.shape, y.shape, i))],
@@ -65,14 +66,14 @@ Plain zip(const Plain& a, const Plain& b, const std::function<double(double, dou
   return y;
 }
 
-Plain map(const Plain& a, const std::function<double(double)>& f) {
+Plain map(const Plain& a, FunctionRef<double(double)> f) {
   Plain y = a;
   for (double& e : y.v) e = f(e);
   return y;
 }
 
 // f on each line along an axis, which gives a line of its own.
-Plain lines(const Plain& a, int axis, const std::function<std::vector<double>(std::vector<double>)>& f) {
+Plain lines(const Plain& a, int axis, FunctionRef<std::vector<double>(std::vector<double>)> f) {
   const std::int64_t n = a.shape[axis], inner = stride_of(a.shape, axis);
   std::vector<std::int64_t> sizes(a.shape.begin(), a.shape.end());
   Plain y;
@@ -133,8 +134,8 @@ std::vector<double> line_sum(const std::vector<double>& line) {
 // tame, so that differences say what the derivative is.
 struct Step {
   std::string text;
-  std::function<void(std::vector<Tensor>&)> on_tensors;
-  std::function<void(std::vector<Plain>&)> on_plain;
+  Callable<void(std::vector<Tensor>&)> on_tensors;
+  Callable<void(std::vector<Plain>&)> on_plain;
 };
 
 struct Program {
@@ -246,16 +247,16 @@ struct Program {
     switch (below(s.rank() >= 2 ? 7 : 6)) {
       case 0:
         return {"softmax" + at, [=](auto& all) { all.push_back(softmax(all[a], axis)); },
-                [=](auto& all) { all.push_back(lines(all[a], axis, softmax_of)); }};
+                [=](auto& all) { all.push_back(lines(all[a], axis, &softmax_of)); }};
       case 1:
         return {"sum" + at, [=](auto& all) { all.push_back(tanh(sum(all[a], {axis}, keepdims))); },
                 [=](auto& all) {
-                  all.push_back(map(lines(all[a], axis, line_sum), [](double v) { return std::tanh(v); }));
+                  all.push_back(map(lines(all[a], axis, &line_sum), [](double v) { return std::tanh(v); }));
                 }};
       case 2:
         return {"log_softmax" + at, [=](auto& all) { all.push_back(tanh(log_softmax(all[a], axis))); },
                 [=](auto& all) {
-                  all.push_back(map(lines(all[a], axis, softmax_of), [](double v) { return std::tanh(std::log(v)); }));
+                  all.push_back(map(lines(all[a], axis, &softmax_of), [](double v) { return std::tanh(std::log(v)); }));
                 }};
       case 3:
         return {"reshape of " + name(a), [=](auto& all) { all.push_back(reshape(all[a], Shape{s.numel()})); },

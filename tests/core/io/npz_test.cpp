@@ -2,12 +2,11 @@
 
 #include <zlib.h>
 
-#include <functional>
-
 #include "fit/io/npy.hpp"
 #include "fit/io/safetensors.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/tensor/lookup.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/tensors.hpp"
@@ -349,7 +348,7 @@ TEST_CASE("each reader says what another file is, and which call reads it", "[sa
       {"safetensors", "it is a .safetensors file: load_safetensors() "},
       {"text", "it is text: the readers of fit/nn/data/readers.hpp read text"},
       {"pickle", "it is a pickle"}};
-  const std::pair<const char*, std::function<void(const std::string&)>> readers[] = {
+  const std::pair<const char*, Callable<void(const std::string&)>> readers[] = {
       {"npz", [](const std::string& path) { load_npz(path); }},
       {"npy", [](const std::string& path) { load_npy(path); }},
       {"safetensors", [](const std::string& path) { load_safetensors(path); }}};

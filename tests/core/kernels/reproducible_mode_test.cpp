@@ -1,4 +1,3 @@
-#include <functional>
 #include <vector>
 
 #include "fit/attention/attention.hpp"
@@ -8,6 +7,7 @@
 #include "fit/ops/ops.hpp"
 #include "fit/ops/recurrent.hpp"
 #include "fit/threads/parallel.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 #include "support/variants.hpp"
@@ -16,7 +16,7 @@
 namespace fit::test::reproducible_mode_test {
 namespace {
 
-using Rows = std::function<Tensor(const Tensor&)>;
+using Rows = Callable<Tensor(const Tensor&)>;
 
 // f of some rows of x equals the rows of f(x).
 void check_rows(const std::string& name, const Tensor& x, const Rows& f) {

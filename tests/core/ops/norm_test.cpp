@@ -1,7 +1,7 @@
 #include <cmath>
-#include <functional>
 #include <vector>
 
+#include "fit/detail/function_ref.hpp"
 #include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
@@ -24,7 +24,7 @@ Tensor plain_rms_norm(const Tensor& x, const Tensor& weight, double eps) {
 using Inputs = std::vector<Tensor>;
 
 // Value and gradients, with a fixed cotangent.
-Inputs with_gradients(Inputs in, DType t, const std::function<Tensor(const Inputs&)>& f) {
+Inputs with_gradients(Inputs in, DType t, FunctionRef<Tensor(const Inputs&)> f) {
   for (Tensor& x : in)
     if (x.defined()) x = x.to(t).clone().requires_grad_();
   const Tensor y = f(in);
@@ -104,7 +104,7 @@ TEST_CASE("norms: the same bits with any number of threads, in gradients too", "
 }
 
 TEST_CASE("rows: results too large for the caches have the bits of smaller ones", "[norm]") {
-  const auto same_by_halves = [](const std::function<Tensor(const Tensor&)>& f) {
+  const auto same_by_halves = [](FunctionRef<Tensor(const Tensor&)> f) {
     std::mt19937_64 random(1);
     const Tensor x = random_tensor({1056, 2048}, domain::real, random, float32), dy = random_like(x);
     const auto with_gradient = [&](const Tensor& part, const Tensor& dpart) {

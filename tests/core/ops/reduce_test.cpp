@@ -1,9 +1,10 @@
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <vector>
 
+#include "fit/detail/function_ref.hpp"
 #include "fit/ops/ops.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 #include "support/variants.hpp"
@@ -15,7 +16,7 @@ using Numbers = std::vector<double>;
 
 // Each output of a reduction of x over the axes in the bits of `mask`, by the plainest possible loops: the numbers that
 // go into an output are gathered in order and given to f.
-Tensor plain(const Tensor& x, unsigned mask, const std::function<double(const Numbers&)>& f) {
+Tensor plain(const Tensor& x, unsigned mask, FunctionRef<double(const Numbers&)> f) {
   const Tensor wide = x.to(float64);
   Shape kept = x.shape();
   for (int a = 0; a < x.rank(); ++a)
@@ -54,8 +55,8 @@ double largest_of(const Numbers& g) {
 
 struct Case {
   const char* name;
-  std::function<Tensor(const Tensor&, const Axes&)> ours;
-  std::function<double(const Numbers&)> plain;
+  Callable<Tensor(const Tensor&, const Axes&)> ours;
+  Callable<double(const Numbers&)> plain;
   bool of_nothing = true;  // whether it has a value over nothing
 };
 
@@ -249,7 +250,7 @@ TEST_CASE("max, min and their indices: first of equals, and NaN wins", "[reduce]
 }
 
 TEST_CASE("gradients where there is a choice", "[reduce]") {
-  const auto gradient = [](const Tensor& at, const std::function<Tensor(const Tensor&)>& f) {
+  const auto gradient = [](const Tensor& at, FunctionRef<Tensor(const Tensor&)> f) {
     Tensor x = at.detach().requires_grad_();
     sum(f(x)).backward();
     return x.grad().to(float64).to_vector<double>();

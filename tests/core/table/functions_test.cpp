@@ -1,12 +1,12 @@
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <limits>
 #include <random>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "fit/detail/function_ref.hpp"
 #include "fit/graph/graph.hpp"
 #include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
@@ -27,7 +27,7 @@ using test::units_off;
 std::vector<double> values(const Tensor& x) { return x.to(float64).to_vector<double>(); }
 
 // Gradient of sum(f(x)).
-Tensor slope(const std::function<Tensor(const Tensor&)>& f, const std::vector<double>& x) {
+Tensor slope(FunctionRef<Tensor(const Tensor&)> f, const std::vector<double>& x) {
   const Tensor leaf = tensor(x, {static_cast<std::int64_t>(x.size())}).requires_grad_();
   sum(f(leaf)).backward();
   return leaf.grad();

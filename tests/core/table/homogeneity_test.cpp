@@ -1,7 +1,7 @@
 #include <cmath>
-#include <functional>
 #include <vector>
 
+#include "fit/detail/function_ref.hpp"
 #include "support/catch.hpp"
 #include "support/op_table.hpp"
 #include "support/variants.hpp"
@@ -111,7 +111,7 @@ TEST_CASE("every homogeneous op: f(2^k x) = 2^(d k) f(x), with gradients, over t
 }
 
 TEST_CASE("norms of rows have gradients that sum to 0, and are orthogonal to x, at every size", "[ops][range]") {
-  const auto check = [](const Type& t, const std::function<Tensor(const Tensor&)>& f, bool centred) {
+  const auto check = [](const Type& t, FunctionRef<Tensor(const Tensor&)> f, bool centred) {
     std::mt19937_64 random(5);
     const Tensor x = random_tensor({3, 33}, domain::real, random, t.dtype),
                  dy = random_tensor({3, 33}, domain::real, random, t.dtype);

@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "fit/io/npy.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/tensor/random.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/tensors.hpp"
@@ -57,9 +57,9 @@ TEST_CASE("arange counts integers exactly", "[integers]") {
 TEST_CASE("int64 operations with tensors and numbers are exact around 2^53 and 2^62", "[integers]") {
   struct Op {
     const char* name;
-    std::function<Tensor(const Tensor&, const Tensor&)> with_tensor;
-    std::function<Tensor(const Tensor&, std::int64_t)> with_number;
-    std::function<std::int64_t(std::int64_t, std::int64_t)> exact;
+    Callable<Tensor(const Tensor&, const Tensor&)> with_tensor;
+    Callable<Tensor(const Tensor&, std::int64_t)> with_number;
+    Callable<std::int64_t(std::int64_t, std::int64_t)> exact;
   };
 #define FIT_INTEGER_OP(name, exact)                                                                  \
   {                                                                                                  \

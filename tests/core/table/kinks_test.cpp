@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "fit/detail/function_ref.hpp"
 #include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
@@ -9,11 +10,11 @@
 namespace fit::test::kinks_test {
 namespace {
 
-void check_kink(const std::string& op, const std::function<Tensor(const Tensor&)>& f) {
+void check_kink(const std::string& op, FunctionRef<Tensor(const Tensor&)> f) {
   check_function("kinks/" + op, {"x"}, [&](const std::vector<Tensor>& in) { return f(in[0]); });
 }
 
-void check_kink_of_two(const std::string& op, const std::function<Tensor(const Tensor&, const Tensor&)>& f) {
+void check_kink_of_two(const std::string& op, FunctionRef<Tensor(const Tensor&, const Tensor&)> f) {
   check_function("kinks/" + op, {"x", "b"}, [&](const std::vector<Tensor>& in) { return f(in[0], in[1]); });
 }
 

@@ -1,6 +1,5 @@
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <limits>
 #include <random>
 #include <string>
@@ -8,6 +7,7 @@
 
 #include "fit/graph/graph.hpp"
 #include "fit/ops/ops.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/function_rows.hpp"
 #include "support/tensors.hpp"
@@ -17,7 +17,7 @@
 namespace fit::test::neighbours_test {
 namespace {
 
-using Unary = std::function<Tensor(const Tensor&)>;
+using Unary = Callable<Tensor(const Tensor&)>;
 
 constexpr std::int64_t lanes = 16;  // of the widest vector
 

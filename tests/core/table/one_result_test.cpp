@@ -12,6 +12,7 @@
 #include "fit/int8/int8.hpp"
 #include "fit/matmul/reproducible.hpp"
 #include "fit/tensor/random.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/op_table.hpp"
 #include "support/sha256.hpp"
@@ -188,7 +189,7 @@ TEST_CASE("one result: products of all shapes", "[one_result]") {
 TEST_CASE("one result: attention", "[one_result]") {
   struct Case {
     std::string name;
-    std::function<AttentionOptions()> options;
+    Callable<AttentionOptions()> options;
   };
   static const Tensor slopes = numbers({4}, float32, 0.01, 0.5, 4);
   const std::vector<Case> cases = {

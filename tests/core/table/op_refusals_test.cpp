@@ -2,6 +2,7 @@
 #include "fit/attention/linear_attention.hpp"
 #include "fit/backward/activation_checkpoint.hpp"
 #include "fit/backward/functional.hpp"
+#include "fit/detail/function_ref.hpp"
 #include "fit/int8/int8.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/tensor/random.hpp"
@@ -443,7 +444,7 @@ TEST_CASE("derivatives of functions refuse what has no rows or changes", "[refus
       {"[batch_jacobian] y is [3], x is [2, 3]", [=] { return batch_jacobian(sum(x, 0), x); }},
   });
   // checkpoint() computes f again in backward(): it must draw the same numbers and give the same shape.
-  const auto again = [](const std::function<Tensor(const Tensor&, int call)>& f) {
+  const auto again = [](FunctionRef<Tensor(const Tensor&, int call)> f) {
     const auto calls = std::make_shared<int>(0);
     const Tensor a = ones({3}).requires_grad_();
     sum(checkpoint([=](const Tensor& z) { return f(z, (*calls)++); }, a)).backward();

@@ -1,11 +1,11 @@
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "fit/ops/ops.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 #include "support/variants.hpp"
@@ -16,7 +16,7 @@ namespace fit::test::range_test {
 namespace {
 
 using Numbers = std::vector<double>;
-using Function = std::function<Tensor(const Tensor&)>;
+using Function = Callable<Tensor(const Tensor&)>;
 
 Tensor of(const Numbers& numbers, DType t) { return tensor(numbers).to(t); }
 

@@ -1,5 +1,4 @@
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <set>
 #include <string>
@@ -7,6 +6,7 @@
 #include <vector>
 
 #include "fit/attention/linear_attention.hpp"
+#include "fit/detail/function_ref.hpp"
 #include "fit/graph/graph.hpp"
 #include "fit/graph/hooks.hpp"
 #include "fit/ops/ops.hpp"
@@ -288,7 +288,7 @@ TEST_CASE("logsumexp keeps the small terms beside a maximum near 0", "[tails]") 
 TEST_CASE("saturated gates of an LSTM and a GRU still have slopes", "[tails]") {
   for (const DType t : {float32, float64}) {
     const double a = t == float32 ? 20 : 40, unit = t == float32 ? 1e-5 : 1e-13;
-    const auto gradient = [&](const std::function<Tensor(const Tensor&)>& steps, std::int64_t gates) {
+    const auto gradient = [&](FunctionRef<Tensor(const Tensor&)> steps, std::int64_t gates) {
       const Tensor x = full({1, 1, gates}, a, t).requires_grad_();
       sum(steps(x)).backward();
       const Tensor again = full({1, 1, gates}, a, t).requires_grad_();  // the decomposition

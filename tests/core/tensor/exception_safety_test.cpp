@@ -8,14 +8,15 @@
 #include "fit/io/safetensors.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/threads/parallel.hpp"
+#include "support/callable.hpp"
 #include "support/files.hpp"
 
 // Every call of core that changes something, met by an Error: see support/exception_safety.hpp.
 namespace fit::test::exception_safety_test {
 namespace {
 
-using Make = std::function<Tensor()>;
-using Call = std::function<void(Tensor&)>;
+using Make = Callable<Tensor()>;
+using Call = Callable<void(Tensor&)>;
 
 Tensor floats() { return tensor({{1., 2., 3.}, {4., 5., 6.}}); }
 Tensor whole() { return tensor({{1, 2, 3}, {4, 5, 6}}); }
@@ -39,14 +40,14 @@ struct Leaves {
   Leaves() { sum(x * w).backward(); }
 };
 
-ChangingCall on_gradients(const char* name, const std::function<void(Leaves&)>& bad) {
+ChangingCall on_gradients(const char* name, const Callable<void(Leaves&)>& bad) {
   return {name, [=] {
             auto l = std::make_shared<Leaves>();
             return Trial{[=] { return State()(l->x)(l->w); }, [=] { bad(*l); }, [=] { sum(l->x * l->w).backward(); }};
           }};
 }
 
-ChangingCall drawing(const char* name, const std::function<void(Generator&)>& bad) {
+ChangingCall drawing(const char* name, const Callable<void(Generator&)>& bad) {
   return {name, [=] {
             auto g = std::make_shared<Generator>(7);
             return Trial{[=] { return State()(*g); }, [=] { bad(*g); }, [=] { (void)rand({2}, float32, *g); }};
@@ -54,8 +55,8 @@ ChangingCall drawing(const char* name, const std::function<void(Generator&)>& ba
 }
 
 // A file that a bad call must leave, and a good one replaces.
-ChangingCall writing(const char* name, const std::function<void(const std::string&)>& bad,
-                     const std::function<void(const std::string&, const Tensor&)>& good) {
+ChangingCall writing(const char* name, const Callable<void(const std::string&)>& bad,
+                     const Callable<void(const std::string&, const Tensor&)>& good) {
   return {name, [=] {
             auto d = std::make_shared<Directory>();
             good(d->file("f"), ones({3}));

@@ -1,7 +1,7 @@
-#include <functional>
 #include <string>
 
 #include "fit/attention/attention.hpp"
+#include "fit/detail/function_ref.hpp"
 #include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
 
@@ -11,7 +11,7 @@ TEST_CASE("an undefined tensor is named by operation and argument, also where th
   const std::string rule =
       " is undefined: give it a value first (zeros, tensor, ...); a gradient gets one by backward()";
   const Tensor x = ones({2}), none;
-  const auto told = [&](const std::string& what, const std::function<void()>& f) {
+  const auto told = [&](const std::string& what, FunctionRef<void()> f) {
     INFO(what);
     CHECK_THROWS_WITH(f(), what + rule);
   };

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <csignal>
 #include <exception>
-#include <functional>
 #include <numeric>
 #include <set>
 #include <stdexcept>
@@ -16,6 +15,7 @@
 #include "fit/nn/attention/attention.hpp"
 #include "fit/nn/training/trainer.hpp"
 #include "fit/ops/ops.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
@@ -63,10 +63,10 @@ struct Sequences : data::Dataset {
 
 // Examples that a function makes.
 struct Made : data::Dataset {
-  explicit Made(std::function<data::Example(std::int64_t)> f, std::int64_t n = 256) : make(std::move(f)), count(n) {}
+  explicit Made(Callable<data::Example(std::int64_t)> f, std::int64_t n = 256) : make(std::move(f)), count(n) {}
   std::int64_t size() const override { return count; }
   data::Example get(std::int64_t i) const override { return make(i); }
-  std::function<data::Example(std::int64_t)> make;
+  Callable<data::Example(std::int64_t)> make;
   std::int64_t count;
 };
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "fit/nn.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
@@ -13,14 +14,13 @@ using Catch::Contains;
 
 // A network of which a layer in the middle makes what it is told to.
 struct Middle final : nn::UnaryLayer {
-  std::function<Tensor(const Tensor&)> f;
-  explicit Middle(std::function<Tensor(const Tensor&)> g) : f(std::move(g)) {}
+  Callable<Tensor(const Tensor&)> f;
+  explicit Middle(Callable<Tensor(const Tensor&)> g) : f(std::move(g)) {}
   Tensor forward(const Tensor& x) const override { return f(x); }
   FIT_FIELDS()
 };
 struct Net final : nn::UnaryLayer {
-  explicit Net(std::function<Tensor(const Tensor&)> f)
-      : body(nn::Linear(4, 4), Middle(std::move(f)), nn::Linear(4, 1)) {}
+  explicit Net(Callable<Tensor(const Tensor&)> f) : body(nn::Linear(4, 4), Middle(std::move(f)), nn::Linear(4, 1)) {}
   Tensor forward(const Tensor& x) const override { return body(x); }
   FIT_FIELDS(body)
   nn::Sequential body;

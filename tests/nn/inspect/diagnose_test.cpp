@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "fit/nn.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
@@ -31,11 +32,11 @@ void check_finding(const nn::Diagnosis& d, const std::string& name, Issue what, 
 
 // Between the two layers stands what a test puts there.
 struct Net final : nn::UnaryLayer {
-  explicit Net(std::function<Tensor(const Tensor&)> f) : between(std::move(f)) {}
+  explicit Net(Callable<Tensor(const Tensor&)> f) : between(std::move(f)) {}
   Tensor forward(const Tensor& x) const override { return out(between(hidden(x))); }
   FIT_FIELDS(hidden, unused, out)
   nn::Linear hidden{4, 8}, unused{4, 4}, out{8, 1};
-  std::function<Tensor(const Tensor&)> between;
+  Callable<Tensor(const Tensor&)> between;
 };
 
 nn::Diagnosis diagnosis(const Net& net, const Tensor& x = rand({6, 4})) {

@@ -1,5 +1,4 @@
 #pragma once
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -7,6 +6,7 @@
 
 #include "fit/nn/layer/layer.hpp"
 #include "fit/tensor/random.hpp"
+#include "support/callable.hpp"
 
 /// The table of layers: one row a layer (or a form of it), checked in every way that layer_table_test.cpp knows. The
 /// rows of a family stand in layers_<family>.cpp:
@@ -36,15 +36,15 @@ struct LayerRow {
     };
     return std::move(*this);
   }
-  LayerRow with(std::function<std::vector<Tensor>()> f) && { return inputs = std::move(f), std::move(*this); }
+  LayerRow with(Callable<std::vector<Tensor>()> f) && { return inputs = std::move(f), std::move(*this); }
   /// Parameters whose gradient is zero, and why that is right.
   LayerRow no_gradient(std::vector<std::string> names) && { return zero = std::move(names), std::move(*this); }
   /// What backward() gives is no derivative, on purpose (a padding row that is not trained).
   LayerRow no_derivative() && { return derivative = false, std::move(*this); }
 
-  std::function<std::shared_ptr<nn::Layer>()> make;
-  std::function<Tensor(const nn::Layer&, const std::vector<Tensor>&)> call;
-  std::function<std::vector<Tensor>()> inputs;
+  Callable<std::shared_ptr<nn::Layer>()> make;
+  Callable<Tensor(const nn::Layer&, const std::vector<Tensor>&)> call;
+  Callable<std::vector<Tensor>()> inputs;
   std::vector<std::string> zero;
   bool derivative = true;
 };

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
 
 #include "fit/nn/models/gpt.hpp"
 #include "fit/nn/models/transformer.hpp"
 #include "fit/ops/ops.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
@@ -82,7 +82,7 @@ TEST_CASE("top p keeps the fewest tokens that reach it, also where their sum is 
   for (const int whole : {4, 8, 10, 12, 16}) {
     std::vector<std::vector<int>> all;
     std::vector<int> parts;
-    const std::function<void(int, int)> divide = [&](int left, int largest) {
+    const Callable<void(int, int)> divide = [&](int left, int largest) {
       if (left == 0) return all.push_back(parts);
       for (int part = std::min(left, largest); part > 0; --part) {
         parts.push_back(part);
@@ -273,8 +273,8 @@ TEST_CASE("a wide beam over few tokens finds the best of all sequences", "[gener
   for (const double penalty : {0.0, 0.7, 1.0, 1.5, -0.5}) {
     o.length_penalty(penalty);
     double best = -INFINITY;
-    const std::function<void(std::int64_t, std::int64_t, double)> walk = [&](std::int64_t last, std::int64_t length,
-                                                                             double log_probability) {
+    const Callable<void(std::int64_t, std::int64_t, double)> walk = [&](std::int64_t last, std::int64_t length,
+                                                                        double log_probability) {
       for (std::int64_t t = 0; t < 3; ++t) {
         const double now = log_probability + std::log(p[last][t]);
         if (t == 0 || length + 1 == o.max_length())

@@ -1,11 +1,11 @@
 #pragma once
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "fit/nn/training/trainer.hpp"
 #include "nn/models/small_model.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 
 namespace fit::test {
@@ -16,7 +16,7 @@ inline TrainerOptions quiet(std::int64_t steps, const std::string& out = "") {
 }
 
 /// What Trainer::record_attention() may call: records one matrix, without a gradient, and notes the step.
-inline std::function<AttentionRecording(std::int64_t)> recorded_at(std::vector<std::int64_t>& steps) {
+inline Callable<AttentionRecording(std::int64_t)> recorded_at(std::vector<std::int64_t>& steps) {
   return [&steps](std::int64_t step) {
     steps.push_back(step);
     CHECK_FALSE(grad_enabled());
@@ -29,7 +29,7 @@ inline std::function<AttentionRecording(std::int64_t)> recorded_at(std::vector<s
 /// A Trainer of a SmallTraining; `at` is called with the number of each step.
 struct Trained : SmallTraining {
   explicit Trained(
-      const TrainerOptions& options, std::function<void(int)> at = [](int) {})
+      const TrainerOptions& options, Callable<void(int)> at = [](int) {})
       : trainer(
             *model, *optimizer, loader,
             [this, at](const data::Batch& b) {

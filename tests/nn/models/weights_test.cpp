@@ -1,7 +1,6 @@
 #include "fit/nn/weights/weights.hpp"
 
 #include <cmath>
-#include <functional>
 
 #include "fit/base/memory.hpp"
 #include "fit/io/npz.hpp"
@@ -14,6 +13,7 @@
 #include "fit/nn/models/transformer.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/tensor/lookup.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/golden.hpp"
@@ -35,7 +35,7 @@ struct Result {
   Tensor y;
   std::vector<Tensor> weights;
 };
-using In = std::function<Tensor(const std::string&)>;  // an input by its name; floating ones as the model is
+using In = Callable<Tensor(const std::string&)>;  // an input by its name; floating ones as the model is
 
 template <class Model, class Run>
 void check_model(const std::string& name, Model& model, const nn::NameMap& map, const Run& run) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <optional>
 #include <tuple>
@@ -16,6 +15,7 @@
 #include "fit/nn/training/checkpoint.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/threads/parallel.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/optimizer_groups.hpp"
@@ -396,8 +396,8 @@ namespace {
 
 // `change` comes before the state is saved, `later` in the middle of what follows.
 template <class Optimizer, class Options>
-void resume(const Options& options, const std::function<void(Options&)>& change = {},
-            const std::function<void(Options&)>& later = {}) {
+void resume(const Options& options, const Callable<void(Options&)>& change = {},
+            const Callable<void(Options&)>& later = {}) {
   Generator random(4);
   std::vector<Tensor> gradients;
   for (int t = 0; t < 6; ++t) gradients.push_back(randn({2, 3}, float32, random));

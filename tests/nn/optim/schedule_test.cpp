@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "fit/nn/optim/optim.hpp"
 #include "fit/ops/ops.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 #include "support/tensors.hpp"
@@ -37,7 +37,7 @@ void check_rates(const optim::Optimizer& optimizer, const Tensor& path, std::int
   }
 }
 
-using Make = std::function<std::shared_ptr<optim::Schedule>(optim::Optimizer&)>;
+using Make = Callable<std::shared_ptr<optim::Schedule>(optim::Optimizer&)>;
 
 // PyTorch's rates at positions 0 to 100; and the same when the second half is done by a new optimiser and schedule,
 // which got the state of the first.
@@ -204,7 +204,7 @@ namespace {
 struct Factor {
   std::string name;
   Make make;
-  std::function<double(double t, double base)> factor;
+  Callable<double(double t, double base)> factor;
 };
 
 std::vector<Factor> factors() {

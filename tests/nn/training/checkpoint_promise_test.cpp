@@ -4,6 +4,7 @@
 
 #include "fit/nn.hpp"
 #include "nn/models/small_model.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/optimizer_groups.hpp"
@@ -156,7 +157,7 @@ TEST_CASE("what is saved can be loaded: every optimiser", "[checkpoint]") {
 TEST_CASE("what is saved can be loaded: every schedule, early stopping and the generator", "[checkpoint]") {
   using namespace optim;
   const auto half = [](std::int64_t t) { return t < 2 ? 1. : 0.5; };
-  std::map<std::string, std::function<std::shared_ptr<Schedule>(Optimizer&)>> all;
+  std::map<std::string, Callable<std::shared_ptr<Schedule>(Optimizer&)>> all;
   all["StepLR"] = [](Optimizer& o) { return std::make_shared<StepLR>(o, 2); };
   all["MultiStepLR"] = [](Optimizer& o) { return std::make_shared<MultiStepLR>(o, std::vector<std::int64_t>{1, 3}); };
   all["ExponentialLR"] = [](Optimizer& o) { return std::make_shared<ExponentialLR>(o, 0.9); };

@@ -7,6 +7,7 @@
 #include "fit/nn/layers/linear.hpp"
 #include "fit/nn/training/data_parallel.hpp"
 #include "nn/models/trained.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/loss_functions.hpp"
 #include "support/padded_sequences.hpp"
@@ -34,7 +35,7 @@ nn::Linear small() {
   return model;
 }
 
-using Loss = std::function<Tensor(const nn::Linear&, const LossRows&)>;
+using Loss = Callable<Tensor(const nn::Linear&, const LossRows&)>;
 
 // All parts, joined by DataParallel in one process.
 Joined joined(const std::vector<LossRows>& parts, const Loss& loss) {
@@ -218,11 +219,11 @@ struct Run {
   std::vector<double> losses, norms, validations;
 };
 
-using BatchLoss = std::function<Tensor(const nn::Linear&, const data::Batch&)>;
+using BatchLoss = Callable<Tensor(const nn::Linear&, const data::Batch&)>;
 
 // Steps of SGD on the rows, in order.
 Run train(const LossRows& rows, std::int64_t batch_size, std::int64_t accumulate, std::int64_t steps,
-          const BatchLoss& loss, const std::function<void(Trainer&, data::DataLoader&)>& set_up = {}) {
+          const BatchLoss& loss, const Callable<void(Trainer&, data::DataLoader&)>& set_up = {}) {
   nn::Linear model = small();
   optim::SGD optimizer(model.named_parameters(), 0.1);
   const data::TensorDataset data({rows.x, rows.ids, rows.numbers});

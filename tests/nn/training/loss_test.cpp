@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <functional>
 #include <iterator>
 #include <set>
 #include <string>
 
 #include "fit/backward/gradcheck.hpp"
+#include "fit/detail/function_ref.hpp"
 #include "fit/ops/ops.hpp"
 #include "nn/layers/layer_table.hpp"
 #include "support/catch.hpp"
@@ -327,7 +327,7 @@ TEST_CASE("losses as layers hold their options") {
 
 TEST_CASE("an undefined tensor given to a loss is told by name") {
   const Tensor x = ones({2, 3}), none;
-  const auto told = [](const std::string& what, const std::function<void()>& f) {
+  const auto told = [](const std::string& what, FunctionRef<void()> f) {
     CHECK_THROWS_WITH(f(), Contains(what + " is undefined: give it a value first"));
   };
   told("[cross_entropy] logits", [&] { nn::cross_entropy(none, arange(2)); });

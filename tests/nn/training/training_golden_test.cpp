@@ -6,6 +6,7 @@
 #include "fit/nn/optim/optim.hpp"
 #include "fit/nn/optim/schedule.hpp"
 #include "fit/ops/ops.hpp"
+#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/optimizer_path.hpp"
 #include "support/tensors.hpp"
@@ -30,7 +31,7 @@ void follows(const std::string& name, const Options& options) {
     }
 }
 
-using Make = std::function<std::shared_ptr<optim::Schedule>(optim::Optimizer&)>;
+using Make = Callable<std::shared_ptr<optim::Schedule>(optim::Optimizer&)>;
 
 void has_rates(const std::string& name, const Make& make) {
   INFO(name);
@@ -177,7 +178,7 @@ struct Valley {
     return sum(100 * square(right - square(left)) + square(1 - left));
   }
   Tensor place() const { return cat({a.detach(), b.detach().flatten()}); }
-  std::function<Tensor()> closure(optim::LBFGS& o) {
+  Callable<Tensor()> closure(optim::LBFGS& o) {
     return [this, &o] {
       o.zero_grad();
       const Tensor value = loss();

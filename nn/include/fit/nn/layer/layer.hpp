@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "fit/detail/function_ref.hpp"
 #include "fit/graph/observer.hpp"
 #include "fit/nn/layer/fields.hpp"
 #include "fit/nn/layer/parameter.hpp"
@@ -29,7 +30,7 @@ class UnaryLayer;
 namespace detail {
 
 /// Runs a call that observers see. They may replace its inputs (null: not a tensor), and the output that run() returns.
-void observe(const Layer& layer, std::initializer_list<Tensor*> inputs, const std::function<Tensor*()>& run);
+void observe(const Layer& layer, std::initializer_list<Tensor*> inputs, FunctionRef<Tensor*()> run);
 
 }  // namespace detail
 
@@ -179,7 +180,7 @@ class Layer : public detail::Member {
 
  private:
   friend class ListOf;
-  friend void detail::observe(const Layer& layer, std::initializer_list<Tensor*>, const std::function<Tensor*()>&);
+  friend void detail::observe(const Layer& layer, std::initializer_list<Tensor*>, FunctionRef<Tensor*()>);
   friend Attachment attach(const Layer& layer, std::shared_ptr<Observer> observer);
   std::vector<std::pair<std::string, Layer*>> all_layers() const;
   [[noreturn]] void fail_class(const std::string& name, const Layer& found) const;
