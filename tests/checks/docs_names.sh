@@ -36,7 +36,9 @@ awk -F' *[|] *' -v page="$page" '
   !inside || /^\|-/ { next }
   {
     where = page ":" NR ": "
-    if (seen[$2]++) { print where $2 " is there twice" > "/dev/stderr"; wrong = 1 }
+    count = split($2, names, /, /)
+    for (i = 1; i <= count; ++i)
+      if (seen[names[i]]++) { print where names[i] " is there twice" > "/dev/stderr"; wrong = 1 }
     if ($3 == "–") {
       if ($4 == "") { print where $2 " has neither a counterpart nor a reason" > "/dev/stderr"; wrong = 1 }
       next

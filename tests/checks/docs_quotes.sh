@@ -35,7 +35,7 @@ for page in README.md docs/*.md; do
       status=1
     fi
   done < <(grep -oE '(src|srcset)="[^"]+"' "$page" | sed -E 's/^[a-z]+="(.*)"$/\1/' || true
-    grep -oE '[^[]\]\([^)# ]+\)' "$page" | sed -E 's/^.\]\((.*)\)$/\1/' | grep -vE '^[a-z]+:' || true)
+    awk '/^ *```/ { code = !code } !code' "$page" | grep -oE '[^[]\]\([^)# ]+\)' | sed -E 's/^.\]\((.*)\)$/\1/' | grep -vE '^[a-z]+:' || true)
   if grep -nE '!\[[^]]*\]\([^)]*\.(svg|png)\)' "$page"; then
     echo "$page shows this picture to dark readers on white: use <picture>, with NAME_dark for (prefers-color-scheme: dark)"
     status=1
