@@ -368,7 +368,7 @@ void save_gguf(const std::string& path, const GPT& model, const GGUFTokenizer& t
   const GPTOptions& o = model.options();
   for (const auto& [name, p] : model.named_layers<detail::Parametrized>())
     check::fail(save_op, name,
-                p->parametrization ? " is parametrised: merge_lora()" : " is int8:", p->parametrization ? " or" : "",
+                p->parametrization ? " is parametrised: merge_lora()" : " is quantised:", p->parametrization ? " or" : "",
                 " remove_parametrization() first");
   const std::string architecture = architecture_of(o);
   check_tokenizer(tokenizer, o);
