@@ -5,8 +5,9 @@
 #include "kernels/simd/transpose.hpp"
 #include "matmul/gemv.hpp"
 
-// Products of bytes: int8 weights by rows of x that are rounded to int8 (see kernels.hpp). The sums of products are
-// whole numbers and exact, so all instruction sets agree. What follows is rounded by operation in one order:
+// Products of bytes: weights in 8 or 4 bits by rows of x that are rounded to int8 (see kernels.hpp). The sums of
+// products are whole numbers and exact, so all instruction sets agree. What follows is rounded by operation in one
+// order:
 //   c = bias + float(sum of span 0) * scale of x * scale of w + the same for span 1 + …
 // For *.simd.cpp files only.
 namespace fit::kernels {
@@ -15,16 +16,18 @@ inline namespace FIT_ISA_NAMESPACE {
 using Ints = Vec<std::int32_t>;
 constexpr int ints = static_cast<int>(Ints::size), register_bytes = 4 * ints;
 
-// add(sum, w, x) adds to each lane of sum the four products of its signed bytes: of w + offset by x. A block of rows x
-// vectors sums stays in registers.
+// add(sum, w, x) adds to each lane of sum the four products of its signed bytes: of w + offset by x. add_small() is the
+// same for w in 0 … 15, without offset. A block of rows x vectors sums stays in registers.
 #if defined(__AVX512F__)
 // The instruction multiplies unsigned by signed bytes. Without an intrinsic, whose target is that of its caller, the
 // loops below are written once.
 struct BytesByVnni {
   static constexpr int offset = 128, rows = 6, vectors = 4;
   static Ints add(Ints sum, const Ints& w, const Ints& x) {
-    const __m512i positive = _mm512_xor_si512(w.data, _mm512_set1_epi8(-128));
-    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum.data) : "v"(positive), "v"(x.data));
+    return add_small(sum, Ints(_mm512_xor_si512(w.data, _mm512_set1_epi8(-128))), x);
+  }
+  static Ints add_small(Ints sum, const Ints& w, const Ints& x) {
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum.data) : "v"(w.data), "v"(x.data));
     return sum;
   }
 };
@@ -62,6 +65,7 @@ struct Bytes {
     return Ints::load_aligned(all);
 #endif
   }
+  static Ints add_small(const Ints& sum, const Ints& w, const Ints& x) { return add(sum, w, x); }
 };
 
 inline Ints load_bytes(const std::int8_t* p) {
@@ -136,23 +140,34 @@ inline void pack_bytes(std::int64_t cols, std::int64_t k, const Int8Weights& w, 
   }
 }
 
+// The weights of 8 bits, or a half of each byte.
+template <int bits>
+Ints numbers(const Ints& w, int part) {
+  if constexpr (bits == 8) return w;
+  return (part == 0 ? w : w >> 4) & Ints(0x0f0f0f0f);
+}
+
 // M rows of c, and the columns of a panel. `scales` is 0 if all spans share the scales of the panel, else panel_width.
-template <class By, int M>
+template <class By, int bits, int M>
 void byte_block(std::int64_t k, const ByteRows& x, const BytePanels& panel, std::int64_t scales, const float* bias,
                 float* c, std::int64_t ldc) {
   using V = Vec<float>;
-  constexpr int N = By::vectors;
+  constexpr int N = By::vectors, parts = 8 / bits, offset = bits == 8 ? By::offset : 8;
   for (int col = 0; col < panel_width; col += N * ints)
     for (std::int64_t s = 0, l = 0; s < x.spans; ++s) {
       Ints sum[M][N];
       FIT_UNROLL for (int i = 0; i < M; ++i) FIT_UNROLL for (int n = 0; n < N; ++n) sum[i][n] =
-          Ints(-By::offset * x.sums[i * x.spans + s]);
-      for (const std::int64_t end = l + x.span < k ? l + x.span : k; l < end; l += 4) {
-        Ints w[N];
-        FIT_UNROLL for (int n = 0; n < N; ++n) w[n] = load_bytes(panel.bytes + l * panel_width + 4 * (col + n * ints));
-        FIT_UNROLL for (int i = 0; i < M; ++i) {
-          const Ints four = four_bytes(x.bytes + i * x.stride + l);
-          FIT_UNROLL for (int n = 0; n < N; ++n) sum[i][n] = By::add(sum[i][n], w[n], four);
+          Ints(-offset * x.sums[i * x.spans + s]);
+      for (const std::int64_t end = l + x.span < k ? l + x.span : k; l < end; l += 4 * parts) {
+        const std::int8_t* const from = panel.bytes + l / parts * panel_width + 4 * col;
+        FIT_UNROLL for (int part = 0; part < parts; ++part) {
+          Ints w[N];
+          FIT_UNROLL for (int n = 0; n < N; ++n) w[n] = numbers<bits>(load_bytes(from + 4 * n * ints), part);
+          FIT_UNROLL for (int i = 0; i < M; ++i) {
+            const Ints four = four_bytes(x.bytes + i * x.stride + l + 4 * part);
+            FIT_UNROLL for (int n = 0; n < N; ++n) sum[i][n] =
+                bits == 8 ? By::add(sum[i][n], w[n], four) : By::add_small(sum[i][n], w[n], four);
+          }
         }
       }
       V scale[N];
@@ -182,8 +197,8 @@ void byte_panels(std::int64_t m, const ByteRows& x, const Int8Task& task, const 
       const std::int64_t rows = (m - i) / (blocks - block);
       float* const c = task.c + i * task.ldc + col;
       with_rows<By::rows>(rows, [&](auto M) {
-        byte_block<By, M>(task.k, x.from(i), panels.from(col), scales, bias, full ? c : edge,
-                          full ? task.ldc : panel_width);
+        const auto block = task.w.bits == 4 ? byte_block<By, 4, M> : byte_block<By, 8, M>;
+        block(task.k, x.from(i), panels.from(col), scales, bias, full ? c : edge, full ? task.ldc : panel_width);
       });
       for (std::int64_t r = 0; r < rows && !full; ++r)
         std::memcpy(c + r * task.ldc, edge + r * panel_width, static_cast<std::size_t>(cols) * sizeof(float));

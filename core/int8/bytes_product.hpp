@@ -4,14 +4,14 @@
 #include "base/scratch.hpp"
 #include "int8/product.hpp"
 
-// Matmul of x, rounded to bytes, with int8 weights, split among threads.
+// Matmul of x, rounded to bytes, with weights in 8 or 4 bits, split among threads.
 namespace fit::kernels {
 
 inline const ByteKernels& byte_kernels() { return int8_kernels().bytes; }
 
 /// The weights in panels: sizes, and how they are made.
-inline std::int64_t byte_panels_bytes(std::int64_t n, std::int64_t k) {
-  return panels(n) * panel_width * ((k + 3) / 4 * 4);
+inline std::int64_t byte_panels_bytes(std::int64_t n, std::int64_t k, const Int8Weights& w) {
+  return panels(n) * panel_width * ((w.bytes(k) + 3) / 4 * 4);
 }
 inline std::int64_t byte_panels_scales(std::int64_t n, std::int64_t k, const Int8Weights& w) {
   return panels(n) * panel_width * w.groups(k);
@@ -19,8 +19,8 @@ inline std::int64_t byte_panels_scales(std::int64_t n, std::int64_t k, const Int
 inline void pack_byte_panels(std::int64_t n, std::int64_t k, const Int8Weights& w, std::int8_t* out) {
   parallel_for(panels(n), (1 << 15) / (panel_width * k) + 1, [&](std::int64_t i, std::int64_t end) {
     for (; i < end; ++i)
-      byte_kernels().pack(std::min(panel_width, n - i * panel_width), k, rows_from(w, k, i * panel_width),
-                          out + i * byte_panels_bytes(1, k));
+      byte_kernels().pack(std::min(panel_width, n - i * panel_width), w.bytes(k), rows_from(w, k, i * panel_width),
+                          out + i * byte_panels_bytes(1, k, w));
   });
 }
 inline void pack_scale_panels(std::int64_t n, std::int64_t k, const Int8Weights& w, float* out) {
@@ -30,7 +30,7 @@ inline void pack_scale_panels(std::int64_t n, std::int64_t k, const Int8Weights&
       for (std::int64_t j = col; j < col + panel_width; ++j) *out++ = j < n ? w.scales[j * groups + g] : 0.0F;
 }
 inline BytePanels byte_panels(std::int64_t k, const Int8Weights& w, const std::int8_t* bytes, const float* scales) {
-  return {bytes, scales, byte_panels_bytes(1, k), byte_panels_scales(1, k, w)};
+  return {bytes, scales, byte_panels_bytes(1, k, w), byte_panels_scales(1, k, w)};
 }
 
 /// The rows of x [m, k], rounded. Holds their memory.
@@ -70,12 +70,13 @@ class RoundedRows {
 inline void gemm_rounded_parallel(std::int64_t m, const ByteRows& x, const Int8Task& task, const BytePanels* kept,
                                   TileDone done) {
   const std::int64_t n = task.n, k = task.k;
-  if (!kept && m <= gemv_max_m && x.spans == 1)  // packing takes longer than reading weights as they are
+  if (!kept && m <= gemv_max_m && x.spans == 1 &&
+      task.w.bits == 8)  // packing takes longer than reading weights as they are
     return gemv_parallel(m, n, k, sizeof(std::int8_t), [&](Part part) {
       byte_kernels().gemv(m, x, task, part,
                           [&](std::int64_t col, std::int64_t cols) { done(std::int64_t{0}, m, col, cols); });
     });
-  const Scratch<std::int8_t> bytes(kept ? 0 : byte_panels_bytes(n, k));
+  const Scratch<std::int8_t> bytes(kept ? 0 : byte_panels_bytes(n, k, task.w));
   const Scratch<float> scales(kept ? 0 : byte_panels_scales(n, k, task.w));
   if (!kept) pack_byte_panels(n, k, task.w, bytes.get()), pack_scale_panels(n, k, task.w, scales.get());
   const BytePanels all = kept ? *kept : byte_panels(k, task.w, bytes.get(), scales.get());

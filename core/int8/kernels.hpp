@@ -7,17 +7,28 @@
 #include "kernels/simd/isa.hpp"
 #include "matmul/gemm_kernels.hpp"
 
-// The kernels of matmul with int8 weights. product.hpp splits the work among threads.
+// The kernels of matmul with weights in 8 or 4 bits. product.hpp splits the work among threads.
 namespace fit::kernels {
 
-// Weights [n, k] with row stride ld: element (j, l) is scales[j groups + l / group] data[j ld + l], where groups =
-// ceil(k / group). A group is a full row (group >= k), or 32, 64 or 128 neighbours in a row.
+// Four bytes hold 8 numbers of 4 bits: byte b has number b in its lower and number 4 + b in its upper half, plus 8.
+constexpr std::int64_t int4_group = 32;
+inline int int4_at(const std::int8_t* row, std::int64_t l) {
+  const int byte = static_cast<std::uint8_t>(row[l / 8 * 4 + l % 4]);
+  return (l % 8 < 4 ? byte & 15 : byte >> 4) - 8;
+}
+
+// Weights [n, k] with row stride ld in bytes: element (j, l) is scales[j groups + l / group] at(j, l), where groups =
+// ceil(k / group). A group is a full row (group >= k), or 32, 64 or 128 neighbours in a row; of 4 bits always 32, and k
+// is a multiple.
 struct Int8Weights {
   Int8Weights() {}
   const std::int8_t* data = nullptr;
   const float* scales = nullptr;
   std::int64_t ld = 0, group = 0;
+  int bits = 8;
   std::int64_t groups(std::int64_t k) const { return (k + group - 1) / group; }
+  std::int64_t bytes(std::int64_t k) const { return k * bits / 8; }
+  int at(std::int64_t j, std::int64_t l) const { return bits == 4 ? int4_at(data + j * ld, l) : data[j * ld + l]; }
 };
 
 // c [m, n] = x w' + bias; bias is [n], or null.
@@ -57,7 +68,7 @@ constexpr float byte_least = 0x1p-100F;
 /// A span is a group of weights, or a part of a long one.
 inline std::int64_t byte_span(std::int64_t k, const Int8Weights& w) { return std::min({w.group, k, byte_max_span}); }
 
-// Weights in panels: byte b of column j and number 4 l + b is bytes[(l panel_width + j) 4 + b] of the panel of j. Its
+// Weights in panels: byte 4 l + b of row j of the weights is bytes[(l panel_width + j) 4 + b] of the panel of j. Its
 // scales are [groups, panel_width]. Both have zeros where there is no column or no number.
 struct BytePanels {
   const std::int8_t* bytes;
@@ -76,9 +87,9 @@ struct ByteKernels {
   void (*round_rows)(std::int64_t rows, std::int64_t k, const float* x, std::int64_t ldx, const ByteRows& to);
   // Packs the bytes of up to panel_width rows of w, the columns of a panel.
   void (*pack)(std::int64_t cols, std::int64_t k, const Int8Weights& w, std::int8_t* bytes);
-  // c [m, n] with weights in panels; of task.w, only the group is read.
+  // c [m, n] with weights in panels; of task.w, only group and bits are read.
   void (*panels)(std::int64_t m, const ByteRows& x, const Int8Task& task, const BytePanels& panels);
-  // A part of the columns. Reads the weights as they are; for one span in a row.
+  // A part of the columns. Reads the weights as they are; for 8 bits, and one span in a row.
   void (*gemv)(std::int64_t m, const ByteRows& x, const Int8Task& task, Part part, ColumnsDone done);
 };
 
@@ -104,7 +115,7 @@ inline float byte_product(std::int64_t k, const ByteRows& x, const Int8Weights& 
   float c = bias;
   for (std::int64_t s = 0; s < x.spans; ++s) {
     std::int32_t sum = 0;
-    for (std::int64_t l = s * x.span; l < std::min(k, (s + 1) * x.span); ++l) sum += x.bytes[l] * w.data[j * w.ld + l];
+    for (std::int64_t l = s * x.span; l < std::min(k, (s + 1) * x.span); ++l) sum += x.bytes[l] * w.at(j, l);
     c += static_cast<float>(sum) * x.scales[s] * w.scales[j * w.groups(k) + s * x.span / w.group];
   }
   return c;
@@ -118,7 +129,7 @@ struct Int8Kernels {
   // Writes the digits of x [k]. Returns false if x is not finite, or if its largest number is more than 256 times the
   // mean of the magnitudes: then small numbers would lose digits. Null without instructions for bytes.
   bool (*digits_of)(std::int64_t k, const float* x, std::int64_t stride, std::int8_t* digits, Int8Row& row);
-  // The same for rows of x in digits. Each group of weights is a full row. Null like digits_of.
+  // The same for rows of x in digits, and 8 bits. Each group of weights is a full row. Null like digits_of.
   void (*gemv_digits)(std::int64_t m, const Int8Row* x, const Int8Task& task, Part part, ColumnsDone done);
   // Converts rows of weights to out [rows, k], rounded once.
   void (*to_float)(std::int64_t rows, std::int64_t k, const Int8Weights& w, float* out);

@@ -7,7 +7,7 @@
 #include "int8/kernels.hpp"
 #include "matmul/gemm_bf16.hpp"
 
-// Matmul with int8 weights, split among threads.
+// Matmul with weights in 8 or 4 bits, split among threads.
 namespace fit::kernels {
 
 /// The weights from `row` on.
@@ -46,7 +46,7 @@ void gemv_int8(std::int64_t m, std::int64_t n, std::int64_t k, const X* x, std::
   const std::int64_t stride = (k + int8_step - 1) / int8_step * int8_step;
   const Scratch<std::int8_t> digits(m * int8_digits * stride);
   std::array<Int8Row, gemv_max_m> whole;
-  bool by_digits = kernels.digits_of != nullptr && w.group >= k;
+  bool by_digits = kernels.digits_of != nullptr && w.group >= k && w.bits == 8;
   for (std::int64_t i = 0; i < m && by_digits; ++i)
     by_digits = kernels.digits_of(k, rows + i * ldx, stride, digits.get() + i * int8_digits * stride, whole[i]);
   gemv_parallel(m, n, k, sizeof(std::int8_t), [&](Part part) {

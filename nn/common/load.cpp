@@ -196,15 +196,19 @@ std::string prefixed(const Comparison& c) {
 
 // Advice if the state is quantised and the model is not, or vice versa.
 std::string quantized(const Comparison& c) {
-  const auto has_int8 = [](const std::vector<Misfit>& misfits) {
-    return std::any_of(misfits.begin(), misfits.end(), [](const Misfit& m) {
-      const std::string end = ".weight.int8";
+  const auto has = [](const std::vector<Misfit>& misfits, const std::string& end) {
+    return std::any_of(misfits.begin(), misfits.end(), [&](const Misfit& m) {
       return m.name.size() > end.size() && m.name.compare(m.name.size() - end.size(), end.size(), end) == 0;
     });
   };
-  if (has_int8(c.unexpected))
-    return "\n  the state holds int8 weights: nn::quantize_() the model before they are loaded";
-  if (has_int8(c.missing)) return "\n  the model has int8 weights: load those in floating point before nn::quantize_()";
+  const std::vector<std::string> types{"int8", "int4"};
+  for (const std::string& type : types)
+    if (has(c.unexpected, ".weight." + type))
+      return "\n  the state holds " + type +
+             " weights: nn::quantize_() the model before they are loaded, with the options of the file";
+  for (const std::string& type : types)
+    if (has(c.missing, ".weight." + type))
+      return "\n  the model has " + type + " weights: load those in floating point before nn::quantize_()";
   return {};
 }
 

@@ -14,7 +14,13 @@ namespace fit::nn {
 
 const Tensor& Parameter::original() const {
   if (!parametrized_) return *this;
-  return parametrized_->quantized() ? static_cast<const Tensor&>(parametrized_->int8) : parametrized_->original;
+  return parametrized_->quantized() ? static_cast<const Tensor&>(parametrized_->numbers()) : parametrized_->original;
+}
+
+std::int64_t Parameter::computed_size(int axis) const {
+  const std::int64_t stored = original().size(axis);
+  const bool halves = parametrized_->int4.defined() && (axis == 1 || axis == -1);
+  return halves ? 2 * stored : stored;
 }
 
 Tensor Parameter::computed() const {
@@ -38,10 +44,9 @@ void Parameter::freeze() {
 }
 
 void Parameter::unfreeze() {
-  if (detail::int8_of(*this))
-    check::fail(
-        "unfreeze", "the parameter of shape ", original().shape(),
-        " is int8, which can't be trained: add_lora() trains beside it, remove_parametrization() turns it back");
+  if (const auto int8 = detail::int8_of(*this))
+    check::fail("unfreeze", "the parameter of shape ", int8->shape(), " is int", int8->bits(),
+                ", which can't be trained: add_lora() trains beside it, remove_parametrization() turns it back");
   if (parametrized_)
     parametrized_->unfreeze();
   else if (defined())
@@ -110,7 +115,7 @@ void low_rank(Parameter& weight, std::int64_t rank, double alpha) {
   check::floating("low_rank", "weight", floats);
   const DType dtype = floats.dtype();
   if (w.rank() != 2) check::fail("low_rank", "weight has shape ", w.shape(), ": it must be [out, in]");
-  auto by = std::make_shared<LowRank>(w.size(0), w.size(1), rank, alpha);
+  auto by = std::make_shared<LowRank>(weight.value_size(0), weight.value_size(1), rank, alpha);
   if (dtype == float64) by->to(float64);  // otherwise they stay float32, so that an optimiser can train them
   Tensor original = w;
   parametrize(weight, std::shared_ptr<UnaryLayer>(std::move(by)));

@@ -14,18 +14,23 @@ class Parametrized final : public Layer {
  public:
   Parametrized(Parameter p, std::shared_ptr<UnaryLayer> by) : original(std::move(p)), parametrization(std::move(by)) {}
   explicit Parametrized(const Int8Matrix& w, std::shared_ptr<UnaryLayer> by = nullptr)
-      : int8(w.values()),
+      : int8(w.bits() == 8 ? Buffer(w.values()) : Buffer()),
+        int4(w.bits() == 4 ? Buffer(w.values()) : Buffer()),
         scale(w.scale()),
         parametrization(std::move(by)),
         activations(w.activations()),
-        int8_matrix([](const Parametrized& p) { return Int8Matrix(p.int8, p.scale, p.activations); }) {}
-  FIT_FIELDS(original, int8, scale, parametrization)
+        int8_matrix([](const Parametrized& p) {
+          return Int8Matrix(p.numbers(), p.scale, p.activations, p.int4.defined() ? 4 : 8);
+        }) {}
+  FIT_FIELDS(original, int8, int4, scale, parametrization)
 
-  bool quantized() const { return int8.defined(); }
+  /// The whole numbers of a quantised weight, in 8 or 4 bits.
+  const Buffer& numbers() const { return int4.defined() ? int4 : int8; }
+  bool quantized() const { return numbers().defined(); }
   Int8Matrix matrix() const { return int8_matrix(*this); }
 
   Parameter original;
-  Buffer int8, scale;
+  Buffer int8, int4, scale;
   std::shared_ptr<UnaryLayer> parametrization;
   Int8Activations activations = Int8Activations::floating;
 
@@ -43,7 +48,7 @@ struct ParametrizedOf {
   }
 };
 
-/// The int8 matrix of a quantised parameter without a parametrization; else nothing.
+/// The matrix of a quantised parameter without a parametrization; else nothing.
 inline std::optional<Int8Matrix> int8_of(const Parameter& p) {
   const auto& by = ParametrizedOf::get(p);
   if (!by || !by->quantized() || by->parametrization) return std::nullopt;

@@ -15,13 +15,14 @@ inline std::int64_t positive(const char* layer, const char* name, std::int64_t s
   return size;
 }
 
-/// Throws Error unless the last axis of x has `size` elements. The message shows `holder`, a parameter of that size.
+/// Throws Error unless the last axis of x has `size` elements. The message shows `holder`, a parameter whose
+/// last axis has that size, if no two of its numbers share a byte.
 inline void check_last(const char* layer, const Tensor& x, const char* size_name, std::int64_t size,
                        const char* holder_name, const Tensor& holder) {
   check::defined(layer, "x", x);
   if (x.rank() == 0 || x.shape().back() != size)
-    check::fail(layer, "x is ", x.shape(), ", ", holder_name, " is ", holder.shape(), ": the last of x must be ",
-                size_name, " = ", size);
+    check::fail(layer, "x is ", x.shape(), ", ", holder_name, " is ", holder.shape().with(holder.rank() - 1, size),
+                ": the last of x must be ", size_name, " = ", size);
 }
 
 }  // namespace fit::nn

@@ -63,7 +63,7 @@ Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, st
 Tensor Embedding::forward(const Tensor& ids) const { return embedding(weight.operand(), ids, padding_idx_); }
 
 std::string Embedding::describe() const {
-  return joined("num_embeddings=", weight.original().size(0), ", embedding_dim=", weight.original().size(1),
+  return joined("num_embeddings=", weight.value_size(0), ", embedding_dim=", weight.value_size(1),
                 ", padding_idx=", padding_idx_);
 }
 

@@ -40,30 +40,32 @@ void expect_no_others(const Layer& model, const std::vector<Weight>& chosen) {
     for (const Weight& w : chosen)
       if (w.parameter == field.parameter) return;
     check::fail(quantize_op, found->second->name(), " is shared with ", name,
-                ", which is no weight of a Linear or an Embedding: it can't be int8");
+                ", which is no weight of a Linear or an Embedding: it can't be quantised");
   });
 }
 
-template <class Options>
-std::vector<std::string> quantized(Layer& model, const Options& o, Int8Activations activations) {
+// quantize(w) makes the matrix of a weight.
+template <class Quantize>
+std::vector<std::string> quantized(Layer& model, const std::vector<std::string>& layers, const Quantize& quantize) {
   const std::vector<Weight> all = weights_of(model);
   if (all.empty()) check::fail(quantize_op, model.name(), " has no Linear and no Embedding");
   std::vector<std::string> names;
   names.reserve(all.size());
   for (const Weight& w : all) names.push_back(w.layer);
-  const std::vector<std::size_t> matches = first_matches(quantize_op, o.layers(), names);
+  const std::vector<std::size_t> matches = first_matches(quantize_op, layers, names);
   std::unordered_map<const void*, std::shared_ptr<detail::Parametrized>> tables;  // by original tensor
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (matches[i] == o.layers().size()) continue;
+    if (matches[i] == layers.size()) continue;
     const Parameter& p = *all[i].parameter;
     if (p.parametrized())
-      check::fail(quantize_op, all[i].name(), " is ",
-                  detail::int8_of(p) ? "int8 already" : "parametrised: merge_lora() or remove_parametrization() first");
+      check::fail(
+          quantize_op, all[i].name(), " is ",
+          detail::int8_of(p) ? "quantised already" : "parametrised: merge_lora() or remove_parametrization() first");
     check_not_lent(quantize_op, all[i].name(), p, "would restore a weight that the model no longer has");
     auto& table = tables[p.impl()];
     if (table) continue;
     try {
-      table = std::make_shared<detail::Parametrized>(quantize(p.detach(), o.group_size(), activations));
+      table = std::make_shared<detail::Parametrized>(quantize(p.detach()));
     } catch (const Error& e) {
       check::fail(quantize_op, all[i].name(), ": ", e.what());
     }
@@ -84,11 +86,20 @@ std::vector<std::string> quantized(Layer& model, const Options& o, Int8Activatio
 }  // namespace
 
 std::vector<std::string> quantize_(Layer& model, const Int8WeightOnlyOptions& o) {
-  return quantized(model, o, Int8Activations::floating);
+  return quantized(model, o.layers(), [&](const Tensor& w) { return quantize(w, o.group_size()); });
 }
 
 std::vector<std::string> quantize_(Layer& model, const Int8DynamicActivationInt8WeightOptions& o) {
-  return quantized(model, o, Int8Activations::rounded);
+  return quantized(model, o.layers(),
+                   [&](const Tensor& w) { return quantize(w, o.group_size(), Int8Activations::rounded); });
+}
+
+std::vector<std::string> quantize_(Layer& model, const Int4WeightOnlyOptions& o) {
+  return quantized(model, o.layers(), [](const Tensor& w) { return quantize_int4(w); });
+}
+
+std::vector<std::string> quantize_(Layer& model, const Int8DynamicActivationInt4WeightOptions& o) {
+  return quantized(model, o.layers(), [](const Tensor& w) { return quantize_int4(w, Int8Activations::rounded); });
 }
 
 }  // namespace fit::nn

@@ -20,7 +20,7 @@ LoadReport report(const Layer& layer, const std::vector<io::Stored>& theirs, con
 // A map names weights. It has no names for the tensors from which a weight is computed.
 void check_plain_weights(const char* op, const Layer& layer) {
   for (const auto& [name, p] : layer.named_layers<detail::Parametrized>())
-    check::fail(op, name, p->parametrization ? " is parametrised" : " is int8",
+    check::fail(op, name, p->parametrization ? " is parametrised" : " is quantised",
                 ", which the names of the map can't say: ",
                 p->parametrization ? "merge_lora() or remove_parametrization()" : "remove_parametrization()",
                 " first, or save without a map");

@@ -367,9 +367,8 @@ GGUFTokenizer gguf_tokenizer(const text::BytePairVocabulary& v) {
 void save_gguf(const std::string& path, const GPT& model, const GGUFTokenizer& tokenizer, const SaveGGUFOptions& save) {
   const GPTOptions& o = model.options();
   for (const auto& [name, p] : model.named_layers<detail::Parametrized>())
-    check::fail(save_op, name,
-                p->parametrization ? " is parametrised: merge_lora()" : " is int8:", p->parametrization ? " or" : "",
-                " remove_parametrization() first");
+    check::fail(save_op, name, p->parametrization ? " is parametrised: merge_lora()" : " is quantised:",
+                p->parametrization ? " or" : "", " remove_parametrization() first");
   const std::string architecture = architecture_of(o);
   check_tokenizer(tokenizer, o);
   io::GGUFKeys keys = keys_of(o, architecture, save);

@@ -31,7 +31,7 @@ struct Workload {
 };
 
 // int8_activations: rows of activations are rounded, too.
-enum class Weights { float32, bfloat16, int8, int8_group32, int8_activations };
+enum class Weights { float32, bfloat16, int8, int8_group32, int8_activations, int4, int4_activations };
 Workload decode(Weights weights, std::int64_t B = 1, std::int64_t tokens = 128);
 std::vector<Workload> encoders(Weights weights);
 Workload prompt(Weights weights);

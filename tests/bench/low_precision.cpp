@@ -1,7 +1,7 @@
 // The standard workloads in low precision: NAME_bf16 is NAME under Autocast, with float32 parameters; of attention,
 // decoding and the encoder, with all in bfloat16. NAME_int8: with int8 weights, one scale a row or 32 numbers; of the
-// encoder, and as NAME_int8_activations, with activations rounded to int8, too. NAME_reproducible: in the mode
-// Reproducible.
+// encoder, and as NAME_int8_activations, with activations rounded to int8, too. NAME_int4: weights of 4 bits.
+// NAME_reproducible: in the mode Reproducible.
 #include <algorithm>
 #include <utility>
 
@@ -69,8 +69,11 @@ std::vector<Workload> low_precision_workloads() {
     all.push_back(decode(weights));
     all.push_back(reproducible(decode(weights)));
   }
-  for (const Weights weights : {Weights::int8_group32, Weights::int8_activations}) all.push_back(decode(weights));
-  for (const Weights weights : {Weights::bfloat16, Weights::int8, Weights::int8_group32, Weights::int8_activations})
+  for (const Weights weights :
+       {Weights::int8_group32, Weights::int8_activations, Weights::int4, Weights::int4_activations})
+    all.push_back(decode(weights));
+  for (const Weights weights :
+       {Weights::bfloat16, Weights::int8, Weights::int8_group32, Weights::int8_activations, Weights::int4_activations})
     all.push_back(prompt(weights));
   for (const Weights weights : {Weights::bfloat16, Weights::int8_activations})
     for (Workload& w : encoders(weights)) all.push_back(std::move(w));

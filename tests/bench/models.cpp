@@ -179,19 +179,25 @@ void prepare(nn::Layer& model, Weights weights) {
   if (weights == Weights::int8) nn::quantize_(model);
   if (weights == Weights::int8_group32) nn::quantize_(model, nn::Int8WeightOnlyOptions().group_size(32));
   if (weights == Weights::int8_activations) nn::quantize_(model, nn::Int8DynamicActivationInt8WeightOptions());
+  if (weights == Weights::int4) nn::quantize_(model, nn::Int4WeightOnlyOptions());
+  if (weights == Weights::int4_activations) nn::quantize_(model, nn::Int8DynamicActivationInt4WeightOptions());
 }
 
 // Of results, beside float64 with the same weights or beside those of other rows.
 double tolerance(Weights weights) {
-  return weights == Weights::bfloat16 || weights == Weights::int8_activations ? 0.05 : 1e-4;
+  const bool rounds =
+      weights == Weights::bfloat16 || weights == Weights::int8_activations || weights == Weights::int4_activations;
+  return rounds ? 0.05 : 1e-4;
 }
 
 const char* suffix(Weights weights) {
-  return weights == Weights::float32        ? ""
-         : weights == Weights::bfloat16     ? "_bf16"
-         : weights == Weights::int8         ? "_int8"
-         : weights == Weights::int8_group32 ? "_int8_group32"
-                                            : "_int8_activations";
+  return weights == Weights::float32            ? ""
+         : weights == Weights::bfloat16         ? "_bf16"
+         : weights == Weights::int8             ? "_int8"
+         : weights == Weights::int8_group32     ? "_int8_group32"
+         : weights == Weights::int4             ? "_int4"
+         : weights == Weights::int4_activations ? "_int4_activations"
+                                                : "_int8_activations";
 }
 
 // The last hidden states of a BERT encoder with the sizes of all-MiniLM-L6-v2.
@@ -236,7 +242,8 @@ Workload decode(Weights weights, std::int64_t B, std::int64_t tokens) {
   const double bytes = weights == Weights::float32        ? 4
                        : weights == Weights::bfloat16     ? 2
                        : weights == Weights::int8_group32 ? 1 + 4.0 / 32  // one scale for 32 weights
-                                                          : 1;
+                       : weights == Weights::int4 || weights == Weights::int4_activations ? 0.5 + 4.0 / 32
+                                                                                          : 1;
   return {"decode_l12h12c768_" + (B > 1 ? "b" + std::to_string(B) + "_" : "") + std::to_string(tokens) + "tokens" +
               suffix(weights),
           Limit::read,

@@ -95,7 +95,7 @@ std::vector<ToolRow> model_rows() {
                 nn::quantize_(s.model);
                 CHECK(near(s.logits(), plain, 0.05));
               })
-          .refuses({"int8"}, "is int8 already")
+          .refuses({"int8"}, "is quantised already")
           .refuses({"LoRA", "LoRA on bfloat16"}, "is parametrised: merge_lora()"),
       ToolRow("nn/weights/weights.hpp", "save_weights as .safetensors",
               [](ToolSubject& s) {

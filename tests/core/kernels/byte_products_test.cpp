@@ -39,17 +39,19 @@ struct Weights {
   GuardedBuffer<std::int8_t> data;
   GuardedBuffer<float> scales;
   kernels::Int8Weights w;
-  Weights(std::int64_t n, std::int64_t k, std::int64_t group, Random& random)
-      : data((n - 1) * (k + 3) + k),
+  Weights(std::int64_t n, std::int64_t k, std::int64_t group, Random& random, int bits = 8)
+      : data((n - 1) * (k + 3) + k * bits / 8),
         scales(drawn<float>(n * ((k + group - 1) / group), 1, between(0.001, 0.01), random)) {
-    for (std::int64_t i = 0; i < (n - 1) * (k + 3) + k; ++i) data[i] = static_cast<std::int8_t>(random());  // also -128
-    w.data = data.data(), w.scales = scales.data(), w.ld = k + 3, w.group = group;
+    for (std::int64_t i = 0; i < (n - 1) * (k + 3) + k * bits / 8; ++i)
+      data[i] = static_cast<std::int8_t>(random());  // also -128
+    w.data = data.data(), w.scales = scales.data(), w.ld = k + 3, w.group = group, w.bits = bits;
   }
 };
 
 template <class X, class C>
-void check(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t group, bool keeps = false) {
-  INFO(m << " x " << k << " x " << n << ", groups of " << group << ", bytes " << sizeof(X) << sizeof(C));
+void check(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t group, bool keeps = false, int bits = 8) {
+  INFO(m << " x " << k << " x " << n << ", " << bits << " bits, groups of " << group << ", bytes " << sizeof(X)
+         << sizeof(C));
   Random random(static_cast<std::uint64_t>(m * 10007 + n * 101 + k));
   const std::int64_t ld = k + 5, ldc = n + 2;
   GuardedBuffer<X> x((m - 1) * ld + k);
@@ -58,12 +60,12 @@ void check(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t group, b
     x[i] = X(static_cast<float>(between(-2, 2)(random)));
     wide[i] = static_cast<float>(x[i]);
   }
-  const Weights weights(n, k, group, random);
+  const Weights weights(n, k, group, random, bits);
   const kernels::Int8Weights& w = weights.w;
   GuardedBuffer<C> c((m - 1) * ldc + n);
   GuardedBuffer<float> bias = drawn<float>(n, 1, between(-1, 1), random);
   const bool biased = group != 64;
-  std::vector<std::int8_t> bytes(static_cast<std::size_t>(kernels::byte_panels_bytes(n, k)));
+  std::vector<std::int8_t> bytes(static_cast<std::size_t>(kernels::byte_panels_bytes(n, k, w)));
   std::vector<float> scales(static_cast<std::size_t>(kernels::byte_panels_scales(n, k, w)));
   if (keeps) {
     kernels::pack_byte_panels(n, k, w, bytes.data());
@@ -110,6 +112,19 @@ TEST_CASE("products of bytes have the reference's bits on every instruction set"
     check<float, float>(200, 700, 128, 128);  // several tiles
     check<float, float>(2, 4001, 200, 1000);  // several parts
     check<float, float>(2, 5, 70000, 70000);  // several spans for one scale of the weights
+  });
+}
+
+TEST_CASE("products of bytes by weights of 4 bits have the reference's bits on every instruction set", "[gemm][int4]") {
+  each_bfloat16_isa([] {
+    for (const std::int64_t m : {1, 3, 4, 5, 7, 16})
+      for (const std::int64_t n : {1, 33, 64, 130})
+        for (const std::int64_t k : {32, 64, 320})
+          for (const bool keeps : {false, true}) check<float, float>(m, n, k, 32, keeps, 4);
+    check<BFloat16, float>(2, 70, 96, 32, false, 4);
+    check<BFloat16, BFloat16>(9, 70, 96, 32, true, 4);
+    check<float, float>(200, 700, 128, 32, true, 4);  // several tiles
+    check<float, float>(1, 4001, 224, 32, true, 4);   // several parts
   });
 }
 

@@ -10,14 +10,15 @@
 #include "support/rounding.hpp"
 #include "support/variants.hpp"
 
-// Products with weights of 8 bits, on every instruction set, at odd sizes and off any alignment.
+// Products with weights of 8 and 4 bits, on every instruction set, at odd sizes and off any alignment.
 namespace fit::test::gemm_int8_test {
 namespace {
 
 template <class X, class C>
-void check(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t group) {
+void check(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t group, int bits = 8) {
   using R = Rounded<float>;
-  INFO(m << " x " << k << " x " << n << ", groups of " << group << ", bytes " << sizeof(X) << sizeof(C));
+  INFO(m << " x " << k << " x " << n << ", " << bits << " bits, groups of " << group << ", bytes " << sizeof(X)
+         << sizeof(C));
   std::mt19937_64 random(static_cast<std::uint64_t>(m * 10007 + n * 101 + k));
   const std::int64_t ld = k + 3, groups = k == 0 ? 0 : (k + group - 1) / group;
   GuardedBuffer<X> x(m * ld);
@@ -26,7 +27,7 @@ void check(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t group) {
   for (std::int64_t i = 0; i < n * ld; ++i) data[i] = static_cast<std::int8_t>(random() % 255 - 127);
   GuardedBuffer<float> scales = drawn<float>(n * groups, 1, between(0.001, 0.01), random);
   kernels::Int8Weights w;
-  w.data = data.data(), w.scales = scales.data(), w.ld = ld, w.group = group;
+  w.data = data.data(), w.scales = scales.data(), w.ld = ld, w.group = group, w.bits = bits;
   GuardedBuffer<C> c((m - 1) * (n + 2) + n);
   GuardedBuffer<float> bias = drawn<float>(n, 1, between(-1, 1), random);
   const bool biased = group != 64;
@@ -44,7 +45,8 @@ void check(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t group) {
     for (std::int64_t j = 0; j < n; ++j) {
       Sum<float> sum;
       for (std::int64_t l = 0; l < k; ++l) {
-        const float number = data[j * ld + l], scale = scales[j * groups + l / group];
+        const auto number = static_cast<float>(w.at(j, l));
+        const float scale = scales[j * groups + l / group];
         R weight = R(number) * R(scale);
         if (std::is_same_v<X, BFloat16> && m > kernels::gemv_max_m)
           weight = R(static_cast<float>(BFloat16(number * scale)));
@@ -79,6 +81,19 @@ TEST_CASE("products with weights of 8 bits, on every instruction set", "[gemm][i
     check<BFloat16, BFloat16>(2, 400, 400, 128);  // few rows in several tiles
   });
   check<float, float>(400, 70, 170, 128);  // several tiles of rows
+}
+
+TEST_CASE("products with weights of 4 bits, on every instruction set", "[gemm][int4]") {
+  each_bfloat16_isa([] {
+    for (const std::int64_t m : {1, 2, 3, 4, 9})
+      for (const std::int64_t n : {1, 7, 33, 130})
+        for (const std::int64_t k : {0, 32, 64, 288}) {
+          check<float, float>(m, n, k, 32, 4);
+          check<BFloat16, float>(m, n, k, 32, 4);
+          check<BFloat16, BFloat16>(m, n, k, 32, 4);
+        }
+    check<float, float>(6, 2100, 512, 32, 4);  // in several blocks
+  });
 }
 
 namespace {

@@ -119,6 +119,94 @@ TEST_CASE("int8: quantize and dequantize", "[int8]") {
   static_assert(std::is_same_v<decltype(std::declval<Int8Matrix&>().scale()), const Tensor&>);
 }
 
+TEST_CASE("int4: quantize and dequantize", "[int8][int4]") {
+  for (const DType dtype : {bfloat16, float32, float64}) {
+    INFO(dtype);
+    Tensor w = drawn_matrix({5, 96}, dtype);
+    w[1] = zeros({96}, dtype);
+    const Int8Matrix m = quantize_int4(w);
+    CHECK(m.bits() == 4);
+    CHECK(m.group_size() == 32);
+    CHECK(m.shape() == w.shape());
+    CHECK(m.values().shape() == Shape{5, 48});
+    CHECK(m.scale().shape() == Shape{5, 3});
+    CHECK(m.scale().dtype() == dtype);
+    const Tensor back = dequantize(m);
+    CHECK(back.dtype() == dtype);
+    CHECK(equal(back[1], zeros({96}, dtype)));
+    // A number is its number in the documented place, times the scale.
+    const auto bytes = m.values().data<std::int8_t>();
+    const std::vector<double> read = values(back), scales = values(m.scale()), wide = values(w);
+    for (std::int64_t i = 0; i < 5; ++i) {
+      for (std::int64_t j = 0; j < 96; ++j) {
+        const int byte = static_cast<unsigned char>(bytes[i * 48 + j / 8 * 4 + j % 4]),
+                  number = j % 8 < 4 ? byte % 16 : byte / 16;
+        const double want = (number - 8) * scales.data()[i * 3 + j / 32];
+        if (std::abs(read.data()[i * 96 + j] - want) > 0.004 * std::abs(want)) FAIL("element " << i << ", " << j);
+      }
+      // The error is no larger than that of Q4_0's own rule, q = x / d + 8.5 cut off, d = m / -8.
+      for (std::int64_t g = 0; g < 96; g += 32) {
+        double most = 0, error = 0, simple = 0;
+        const double* const x = wide.data() + i * 96 + g;
+        for (int l = 0; l < 32; ++l)
+          if (std::abs(x[l]) > std::abs(most)) most = x[l];
+        for (int l = 0; l < 32 && most != 0; ++l) {
+          const double d = most / -8, q = std::min(15.0, std::floor(x[l] / d + 8.5)) - 8;
+          error += std::pow(x[l] - read.data()[i * 96 + g + l], 2), simple += std::pow(x[l] - d * q, 2);
+        }
+        CHECK(error <= simple * (dtype == bfloat16 ? 1.1 : 1));
+      }
+    }
+  }
+  // What Q4_0 stands for stays: a scale of float16, and each number.
+  std::vector<double> numbers;
+  for (int l = 0; l < 64; ++l) numbers.push_back((l % 16 - 8) * (l < 32 ? -0.0123291015625 : 3.5));
+  const Tensor exact = tensor(numbers).to(float32).reshape({1, 64});
+  CHECK(same_bits(dequantize(quantize_int4(exact)), exact));
+  CHECK(all(isfinite(dequantize(quantize_int4(full({1, 32}, 1e-45))))).item<bool>());
+  CHECK(all(isfinite(dequantize(quantize_int4(full({1, 32}, 3e38))))).item<bool>());
+  CHECK(quantize_int4(zeros({3, 0})).scale().shape() == Shape{3, 0});
+
+  CHECK_THROWS_WITH(quantize_int4(ones({2, 40})),
+                    Contains("w has shape [2, 40]") && Contains("40 must be a multiple of 32"));
+  CHECK_THROWS_WITH(quantize_int4(full({2, 32}, NAN)), Contains("[quantize_int4]") && Contains("NaN or an infinity"));
+  CHECK_THROWS_WITH(quantize_int4(ones({32})), Contains("[n, k]"));
+  const auto floating = Int8Activations::floating;
+  CHECK_THROWS_WITH(Int8Matrix(zeros({2, 16}, int8), ones({2, 2}), floating, 4), Contains("scale [2, 2]"));
+  CHECK_THROWS_WITH(Int8Matrix(zeros({2, 16}, int8), ones({2, 1}), floating, 5),
+                    Contains("bits is 5: it must be 8 or 4"));
+}
+
+TEST_CASE("int4: products and tables are those of the matrix that it stands for", "[int8][int4]") {
+  const Int8Matrix w = quantize_int4(drawn_matrix({33, 96})),
+                   rounded(w.values(), w.scale(), Int8Activations::rounded, 4);
+  const Tensor plain = dequantize(w), bias = drawn_matrix({33});
+  for (const std::int64_t rows : {1, 4, 9}) {
+    INFO(rows << " rows");
+    const Tensor x = drawn_matrix({rows, 96}), want = linear(x, plain, bias);
+    CHECK(max_difference(linear(x, w, bias), want) < 1e-4);
+    CHECK(max_difference(linear(x.to(float64), {w.values(), w.scale().to(float64), Int8Activations::floating, 4}),
+                         linear(x, plain)) < 1e-4);
+    const Tensor y = linear(x, rounded, bias);
+    CHECK(max_difference(y, linear(dequantize(quantize(x, 32)), plain, bias)) < 1e-4);
+    const NoGrad no_grad;
+    CHECK(same_bits(linear(x, rounded, bias), y));
+    CHECK(same_bits(linear(x[{range(0, 1)}], rounded, bias), y[{range(0, 1)}]));
+    const Autocast on(bfloat16);
+    CHECK(max_difference(linear(x, w, bias).to(float32), want) < 0.3);
+  }
+  Tensor x = drawn_matrix({2, 96}).detach();
+  x.requires_grad_();
+  for (const Int8Matrix& m : {w, rounded}) {
+    x.zero_grad();
+    sum(linear(x, m)).backward();
+    CHECK(max_difference(x.grad(), matmul(ones({2, 33}), plain)) < 1e-4);
+  }
+  const Tensor ids = tensor({{3, 0}, {32, 3}});
+  CHECK(same_bits(embedding(w, ids), embedding(plain, ids)));
+  CHECK_THROWS_WITH(linear(ones({2, 48}), w), Contains("x is [2, 48], weight is [33, 96]"));
+}
+
 TEST_CASE("int8: products and tables are those of the matrix that it stands for", "[int8]") {
   for (const std::int64_t rows : {1, 4, 9})
     for (const std::int64_t group : {0, 32}) {

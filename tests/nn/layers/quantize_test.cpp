@@ -149,7 +149,7 @@ TEST_CASE("quantize_: layers by the patterns of their names, and groups", "[int8
   CHECK(unchanged());
   nn::LayerNorm norm(3);
   CHECK_THROWS_WITH(nn::quantize_(norm), Contains("LayerNorm has no Linear and no Embedding"));
-  CHECK_THROWS_WITH(nn::quantize_(tied), Contains("wte.weight is int8 already"));
+  CHECK_THROWS_WITH(nn::quantize_(tied), Contains("wte.weight is quantised already"));
   nn::GPT adapted(gpt_options());
   nn::add_lora(adapted);
   CHECK_THROWS_WITH(nn::quantize_(adapted), Contains("merge_lora()"));
@@ -303,13 +303,72 @@ TEST_CASE("quantize_: activations of 8 bits, with the same files and LoRA beside
   CHECK(gpt.num_trainable_parameters() > 0);
   CHECK(max_difference(gpt.layer<nn::Linear>("h.0.mlp.fc")(ones({2, 32})),
                        weights_only.layer<nn::Linear>("h.0.mlp.fc")(ones({2, 32}))) == 0);
-  CHECK_THROWS_WITH(nn::quantize_(*nn::clone(loaded), rounded), Contains("wte.weight is int8 already"));
+  CHECK_THROWS_WITH(nn::quantize_(*nn::clone(loaded), rounded), Contains("wte.weight is quantised already"));
   nn::GPT fresh(gpt_options());
   CHECK_THROWS_WITH(nn::quantize_(fresh, nn::Int8DynamicActivationInt8WeightOptions().group_size(5)),
                     Contains("group_size is 5"));
   CHECK(
       nn::quantize_(fresh, nn::Int8DynamicActivationInt8WeightOptions().group_size(32).layers({"h.*.mlp.*"})).size() ==
       4);
+}
+
+TEST_CASE("quantize_: weights of 4 bits, saved, loaded, adapted and refused", "[int8][int4]") {
+  manual_seed(10);
+  const Directory dir;
+  const std::string path = dir.file("int4.safetensors");
+  nn::GPT gpt(gpt_options()), rounded(gpt_options()), plain(gpt_options());
+  const Tensor ids = some_ids(2, 9), before = gpt(ids).detach();
+  CHECK(nn::quantize_(gpt, nn::Int4WeightOnlyOptions()).size() == 11);
+  CHECK(nn::quantize_(rounded, nn::Int8DynamicActivationInt4WeightOptions()).size() == 11);
+  const auto& qkv = gpt.layer<nn::Linear>("h.0.attn.qkv");
+  CHECK(qkv.in_features() == 32);
+  CHECK(qkv.out_features() == 96);
+  CHECK(qkv.describe() == "in_features=32, out_features=96, bias=true");
+  CHECK(gpt.wte.describe().find("embedding_dim=32") != std::string::npos);
+  CHECK(has(gpt.state_dict(), "h.0.mlp.proj.weight.int4"));
+  CHECK_FALSE(has(gpt.state_dict(), "h.0.mlp.proj.weight.int8"));
+  CHECK_THROWS_WITH(qkv(ones({2, 16})), Contains("x is [2, 16], weight is [96, 32]"));
+  nn::save_weights(path, gpt);
+  nn::load_weights(rounded, path);
+  const NoGrad no_grad;
+  const Tensor after = gpt(ids);
+  CHECK(max_difference(after, (*read_back(gpt))(ids)) < 1e-4);
+  CHECK(max_difference(after, before) < 0.5 * max(abs(before)).item());
+  CHECK_FALSE(same_bits(rounded(ids), after));
+  CHECK(max_difference(rounded(ids), after) < 0.05 * max(abs(before)).item());
+  CHECK(same_bits((*nn::clone(gpt))(ids), after));
+  CHECK(same_bits((*nn::clone(rounded))(ids), rounded(ids)));
+  nn::GPT other(gpt_options());
+  nn::quantize_(other, nn::Int4WeightOnlyOptions());
+  nn::load_weights(other, path);
+  CHECK(same_bits(other(ids), after));
+  for (nn::GPT* const model : {&gpt, &rounded}) {
+    nn::KVCache cache = model->make_cache(2);
+    std::vector<Tensor> logits;
+    for (std::int64_t t = 0; t < 9; ++t) logits.push_back((*model)(slice(ids, 1, t, t + 1), cache));
+    CHECK(max_difference(cat(logits, 1), (*model)(ids)) < 0.02 * max(abs(after)).item());
+    const auto half = nn::clone(*model);
+    half->to(bfloat16);
+    CHECK(max_difference((*half)(ids).to(float32), after) < 0.1 * max(abs(before)).item());
+  }
+  CHECK_THROWS_WITH(nn::load_weights(plain, path), Contains("the state holds int4 weights: nn::quantize_() the model"));
+  nn::quantize_(plain);
+  CHECK_THROWS_WITH(nn::load_weights(plain, path),
+                    Contains("the state holds int4 weights") && Contains("options of the file"));
+  CHECK_THROWS_WITH(gpt.layer<nn::Linear>("head").weight.unfreeze(),
+                    Contains("of shape [23, 32] is int4, which can't"));
+  CHECK_THROWS_WITH(nn::quantize_(gpt, nn::Int4WeightOnlyOptions()), Contains("wte.weight is quantised already"));
+  nn::add_lora(gpt);
+  CHECK(gpt.layer<nn::Linear>("h.0.attn.qkv").in_features() == 32);
+  CHECK(max_difference(gpt(ids), after) < 1e-4);
+  nn::merge_lora(gpt);
+  CHECK(max_difference(gpt(ids), after) < 1e-4);
+  // Rows that are no multiple of 32.
+  nn::Sequential two(nn::Linear(32, 20), nn::Linear(20, 4));
+  CHECK_THROWS_WITH(nn::quantize_(two, nn::Int4WeightOnlyOptions()),
+                    Contains("1.weight") && Contains("20 must be a multiple of 32"));
+  CHECK_FALSE(two.layer<nn::Linear>("0").weight.parametrized());
+  CHECK(nn::quantize_(two, nn::Int4WeightOnlyOptions().layers({"0"})).size() == 1);
 }
 
 TEST_CASE("quantize_: a trained model loses little", "[int8]") {

@@ -156,7 +156,7 @@ TEST_CASE("gguf: an option that llama.cpp lacks is an Error that names it", "[gg
   refused(llama().rotary(nn::RotaryTableOptions().scaling(nn::RotaryScaling::ntk).factor(2)), "rotary.scaling");
   nn::GPT model(gpt2());
   nn::quantize_(model);
-  CHECK_THROWS_WITH(nn::save_gguf(d.file("m.gguf"), model), Contains("is int8"));
+  CHECK_THROWS_WITH(nn::save_gguf(d.file("m.gguf"), model), Contains("is quantised"));
   nn::GPT infinite(gpt2());
   {
     const NoGrad no_grad;

@@ -410,13 +410,13 @@ TEST_CASE("int8 and parametrised weights are not saved under others' names, whic
     nn::GPT gpt(o), same(o);
     nn::quantize_(gpt), nn::quantize_(same);
     refused(gpt, nn::gpt2_names(gpt),
-            "wte.weight is int8, which the names of the map can't say: remove_parametrization()");
+            "wte.weight is quantised, which the names of the map can't say: remove_parametrization()");
     nn::save_weights(d.file("int8"), gpt);  // under their own names they are
     nn::load_weights(same, d.file("int8"));
     for (const auto& [name, x] : gpt.state_dict()) CHECK(same_bits(at(same.state_dict(), name), x));
   }
   nn::quantize_(encoder);
-  refused(encoder, nn::torch_names(encoder), "layers.0.self_attn.w_q.weight is int8");
+  refused(encoder, nn::torch_names(encoder), "layers.0.self_attn.w_q.weight is quantised");
 }
 
 TEST_CASE("a file is loaded one tensor at a time, and what is written is read back", "[weights]") {

@@ -46,17 +46,19 @@ class Parameter : public Tensor, public detail::Member {
 
   /// The tensor that a layer computes with: this one, or a computed one (see parametrize.hpp and quantize.hpp).
   Tensor value() const { return parametrized_ ? computed() : Tensor(*this); }
-  /// The same for linear() and embedding(), which can read int8 directly. It is an Int8Matrix if the parameter is
-  /// quantised and has no parametrization, else value().
+  /// The same for linear() and embedding(), which can read whole numbers directly. It is an Int8Matrix if the parameter
+  /// is quantised and has no parametrization, else value().
   Weight operand() const;
   /// The tensor that is trained and saved: this one, or the tensor from which value() is computed. The shape is the
-  /// same. The type is int8 after quantisation.
+  /// same, unless two numbers of 4 bits share a byte. The type is int8 after quantisation.
   const Tensor& original() const;
+  /// value().size(axis).
+  std::int64_t value_size(int axis) const { return parametrized_ ? computed_size(axis) : size(axis); }
   /// Whether value() is computed from other tensors.
   bool parametrized() const { return parametrized_ != nullptr; }
 
   /// A frozen parameter gets no gradient, so no optimiser changes it. Parameters that share its tensor are frozen, too.
-  /// An int8 parameter stays frozen: unfreeze() throws Error.
+  /// A quantised parameter stays frozen: unfreeze() throws Error.
   void freeze();
   void unfreeze();
   bool frozen() const { return original().defined() && !original().requires_grad(); }
@@ -65,6 +67,7 @@ class Parameter : public Tensor, public detail::Member {
   friend class Fields;
   friend struct detail::ParametrizedOf;
   Tensor computed() const;
+  std::int64_t computed_size(int axis) const;
 
   std::shared_ptr<detail::Parametrized> parametrized_;
 };

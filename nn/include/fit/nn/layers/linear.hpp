@@ -22,8 +22,8 @@ class Linear final : public UnaryLayer {
   std::string describe() const override;
 
   /// The sizes of the weight, and whether there is a bias.
-  std::int64_t in_features() const { return weight.original().size(1); }
-  std::int64_t out_features() const { return weight.original().size(0); }
+  std::int64_t in_features() const { return weight.value_size(1); }
+  std::int64_t out_features() const { return weight.value_size(0); }
   bool has_bias() const { return bias.original().defined(); }
 
   Parameter weight, bias;  // [out, in], [out] or undefined

@@ -6,7 +6,8 @@
 #include "fit/base/option.hpp"
 #include "fit/nn/layer/layer.hpp"
 
-/// Weights in 8 bits, for inference. They need a quarter of the memory of float32, and generation is faster.
+/// Weights in 8 or 4 bits, for inference. They need a quarter or a sixth of the memory of float32, and generation is
+/// faster.
 ///
 ///     nn::load_weights(gpt, "gpt.safetensors");
 ///     nn::quantize_(gpt);
@@ -36,6 +37,18 @@ struct Int8DynamicActivationInt8WeightOptions {
   FIT_OPTION(std::vector<std::string>, layers) = {"*"};
 };
 
+/// The options of quantize_() for weights of 4 bits, with a scale for 32 neighbours in a row.
+struct Int4WeightOnlyOptions {
+  /// Patterns for the names of the Linear and Embedding layers to quantise.
+  FIT_OPTION(std::vector<std::string>, layers) = {"*"};
+};
+
+/// The options of quantize_() for weights of 4 bits and int8 activations, with a scale for 32 neighbours of each.
+struct Int8DynamicActivationInt4WeightOptions {
+  /// Patterns for the names of the Linear and Embedding layers to quantise.
+  FIT_OPTION(std::vector<std::string>, layers) = {"*"};
+};
+
 /// Converts the weights of Linear and Embedding layers to int8 with scales (see quantize() in fit/int8/int8.hpp), like
 /// torchao's quantize_() with Int8WeightOnlyConfig. Freezes the model. Biases and other parameters keep their values.
 /// In a pattern `*` matches one or more characters, also dots: {"h.*", "head"}. Layers that share a weight, such as a
@@ -57,5 +70,14 @@ std::vector<std::string> quantize_(Layer& model, const Int8WeightOnlyOptions& op
 /// linear() in fit/int8/int8.hpp). State and files are the same: weights of a model quantised either way can be loaded
 /// into one quantised the other way. Where add_lora() adapts a layer, its input is not rounded.
 std::vector<std::string> quantize_(Layer& model, const Int8DynamicActivationInt8WeightOptions& options);
+
+/// Converts to weights of 4 bits (see quantize_int4() in fit/int8/int8.hpp), which are those of Q4_0 in GGUF files. All
+/// else is as for int8, but the buffers are `weight.int4` [out, in / 2] and `weight.scale` [out, in / 32]. Throws
+/// Error, too, if a row of a weight is no multiple of 32.
+std::vector<std::string> quantize_(Layer& model, const Int4WeightOnlyOptions& options);
+
+/// The same, and the quantised layers round their input to int8, each 32 neighbours when they read it, like torchao's
+/// Int8DynamicActivationInt4WeightConfig and llama.cpp. So products of few rows, as in generation, take least time.
+std::vector<std::string> quantize_(Layer& model, const Int8DynamicActivationInt4WeightOptions& options);
 
 }  // namespace fit::nn

@@ -62,7 +62,9 @@ struct LoadGGUFOptions {
 
 /// The result of load_gguf().
 struct GGUFModel {
-  GPT model;  ///< float32; nn::quantize_(model, Int8WeightOnlyOptions().group_size(32)) keeps Q8_0 and Q4_0 as they are
+  /// float32. nn::quantize_(model, Int8WeightOnlyOptions().group_size(32)) keeps Q8_0 as it is, and
+  /// nn::quantize_(model, Int4WeightOnlyOptions()) Q4_0.
+  GPT model;
   GGUFTokenizer tokenizer;
   std::string name;  ///< general.name
 };
