@@ -74,6 +74,7 @@ TEST_CASE("the pieces of a range cover it once, for any number of threads", "[th
           CHECK(std::all_of(hits.begin(), hits.end(), [](int h) { return h == 1; }));
           if (schedule == ParallelSchedule::static_schedule && n % grain == 0) CHECK(most - least <= grain);
           if (schedule == dynamic_schedule) CHECK(most <= grain);
+          if (schedule == guided_schedule && n / threads == 64 && n % threads == 0) CHECK(most == 7 * least);
         }
 }
 
