@@ -137,7 +137,7 @@ TEST_CASE("the tiles of a product cover it once, and are even for 2 to 64 thread
   const struct {
     std::int64_t m, n, k;
     double balance;  // for up to 64 threads
-  } rows[] = {{1024, 1024, 1024, 0.96}, {256, 3072, 768, 0.96}, {2048, 1536, 384, 0.96}, {2048, 2048, 2048, 0.96},
+  } rows[] = {{1024, 1024, 1024, 0.96}, {256, 3072, 768, 0.96},  {2048, 1536, 384, 0.96}, {2048, 2048, 2048, 0.96},
               {1024, 512, 512, 0.96},   {256, 50257, 768, 0.88}, {512, 512, 512, 0.96},   {256, 768, 768, 0.72}};
   for (const auto& [m, n, k, least] : rows) {
     INFO(m << " x " << k << " x " << n);
