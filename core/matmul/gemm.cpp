@@ -1,6 +1,7 @@
 #include "matmul/gemm.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/scratch.hpp"
 #include "fit/matmul/reproducible.hpp"
@@ -67,23 +68,30 @@ void gemm(const GemmParams<T>& p, const T* a, const T* b, T* c) {
 }
 
 Tiling tiling(std::int64_t m, std::int64_t n, double flops) {
-  // A tile takes some tens of microseconds. More than 32 tiles would not balance the load better.
-  const auto wanted = static_cast<std::int64_t>(std::clamp(flops / (10 * parallel_flops), 1.0, 32.0));
-  const auto cut = [](std::int64_t size, std::int64_t parts, std::int64_t multiple) {
-    const std::int64_t part = (size + parts - 1) / parts;
-    return std::max<std::int64_t>((part + multiple - 1) / multiple * multiple, multiple);
+  // A tile takes some tens of microseconds. Their number is a power of two if the shape allows it: so the tiles are
+  // even for 2, 4, … 64 threads.
+  std::int64_t wanted = 1;
+  while (wanted < 64 && flops >= 20 * parallel_flops * static_cast<double>(wanted)) wanted *= 2;
+  const auto parts = [](std::int64_t size, std::int64_t part) { return (size + part - 1) / part; };
+  const auto cut = [&](std::int64_t size, std::int64_t count, std::int64_t multiple) {
+    return std::max<std::int64_t>(parts(parts(size, count), multiple) * multiple, multiple);
   };
-  // About 96 rows by 256 columns: the tile and its parts of a and b fit the L2 cache. Few rows read b only once, so the
-  // columns are not split for the cache.
-  Tiling t{};
-  const std::int64_t row_parts = std::clamp<std::int64_t>(m / 96, 1, wanted);
-  const std::int64_t col_parts =
-      std::max((wanted + row_parts - 1) / row_parts, m <= gemv_max_m_transposed ? 1 : (n + 255) / 256);
-  t.rows = cut(m, row_parts, 6);
-  t.row_tiles = (m + t.rows - 1) / t.rows;
-  t.cols = cut(n, col_parts, panel_width);
-  t.col_tiles = (n + t.cols - 1) / t.cols;
-  return t;
+  // Up to 256 columns: the tile and its parts of a and b fit the L2 cache. Few rows read b only once, so the columns
+  // are not split for the cache.
+  const std::int64_t least_col_parts = m <= gemv_max_m_transposed ? 1 : parts(n, 256);
+  Tiling best{};
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (std::int64_t r = 1; r == 1 || (r <= wanted && 48 * r <= m); r *= 2) {
+    Tiling t{};
+    t.rows = cut(m, r, 6);
+    t.cols = cut(n, std::max(wanted / r, least_col_parts), panel_width);
+    t.row_tiles = parts(m, t.rows);
+    t.col_tiles = parts(n, t.cols);
+    // The time of `wanted` threads. To read a number of a or b takes that of 16 multiply-adds.
+    const std::int64_t cost = parts(t.count(), wanted) * (t.rows * t.cols + 16 * (t.rows + t.cols));
+    if (cost < least) least = cost, best = t;
+  }
+  return best;
 }
 
 template <class T>

@@ -223,9 +223,9 @@ inline V sigmoid(const V& x) {
   return xsimd::select(x < V(0), z, V(1)) / (V(1) + z);
 }
 
-// m e^x in two steps, for an e^x beyond the range. A call, as it is rare.
+// m e^x in two steps, for an e^x beyond the range. Rare, but no call: constants would not stay in registers around one.
 template <class V>
-[[gnu::noinline]] V times_far_exp(const V& m, const V& x) {
+inline V times_far_exp(const V& m, const V& x) {
   const V half = exp_normal(V(0.5) * x);
   return (m * half) * half;
 }
@@ -248,6 +248,10 @@ struct Sigmoid {
     const V scaled = m * r;
     return xsimd::select(negative, times_exp(scaled, a, power), scaled);
   }
+  V times_near(const V& m) const {  // the same for an e^x within the range
+    const V scaled = m * r;
+    return xsimd::select(negative, scaled * power, scaled);
+  }
   V times_slope(const V& m) const { return times_exp(m * r * r, a, power); }  // m s (1 - s)
   V rest() const { return xsimd::select(negative, r, power * r); }            // 1 - s
 
@@ -268,9 +272,10 @@ struct GeluTanhGate {
   explicit GeluTanhGate(const V& x) : x(x), square(x * x), w(x * polynomial(square, c1, k1)), s(w) {}
 
   V times(const V& m) const {  // m s
-    const V y = s.times(m);
     const auto tail = x < V(-2);
-    return xsimd::any(tail) ? xsimd::select(tail, xsimd::fma(y, error() * s.rest(), y), y) : y;
+    if (xsimd::none(tail)) return s.times_near(m);
+    const V y = s.times(m);
+    return xsimd::select(tail, xsimd::fma(y, error() * s.rest(), y), y);
   }
 
   V x, square, w;

@@ -6,6 +6,7 @@
 
 #include "fit/attention/attention.hpp"
 #include "fit/ops/ops.hpp"
+#include "matmul/gemm.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
@@ -73,6 +74,7 @@ TEST_CASE("the pieces of a range cover it once, for any number of threads", "[th
           CHECK(std::all_of(hits.begin(), hits.end(), [](int h) { return h == 1; }));
           if (schedule == ParallelSchedule::static_schedule && n % grain == 0) CHECK(most - least <= grain);
           if (schedule == dynamic_schedule) CHECK(most <= grain);
+          if (schedule == guided_schedule && n / threads == 64 && n % threads == 0) CHECK(most == 7 * least);
         }
 }
 
@@ -110,8 +112,8 @@ TEST_CASE("large work has pieces for many threads, of some size and even", "[thr
       {"sum", [&] { (void)sum(x); }, {2, 8, 16, 64}, {1, 1, 1, 1}},
       {"sum of columns", [&] { (void)sum(x, 0); }, {2, 8, 16, 64}, {1, 1, 1, 1}},
       {"softmax", [&] { (void)softmax(x, -1); }, {2, 8, 16, 64}, {1, 1, 1, 1}},
-      {"256 x 768 x 3072", product(256, 768, 3072), {32, 32, 32, 32}, {1, 1, 1, 0.5}},
-      {"1024 x 1024 x 1024", product(1024, 1024, 1024), {40, 40, 40, 40}, {1, 1, 0.83, 0.62}},
+      {"256 x 768 x 3072", product(256, 768, 3072), {64, 64, 64, 64}, {1, 1, 1, 1}},
+      {"1024 x 1024 x 1024", product(1024, 1024, 1024), {64, 64, 64, 64}, {1, 1, 1, 1}},
       {"1 x 768 x 3072", product(1, 768, 3072), {24, 24, 24, 24}, {1, 1, 0.75, 0.37}},
       {"attention b12h4t64d32", attention(12, 4, 64, 32), {48, 48, 48, 48}, {1, 1, 1, 0.75}},
       {"attention b1h12t1024d64", attention(1, 12, 1024, 64), {12, 192, 192, 192}, {1, 1, 1, 1}},
@@ -128,6 +130,32 @@ TEST_CASE("large work has pieces for many threads, of some size and even", "[thr
       CHECK(balance(main, threads[i]) >= row.balance[i]);
       CHECK(main.n / main.size() >= main.grain);
     }
+}
+
+TEST_CASE("the tiles of a product cover it once, and are even for 2 to 64 threads where the shape allows",
+          "[threads]") {
+  const struct {
+    std::int64_t m, n, k;
+    double balance;  // for up to 64 threads
+  } rows[] = {{1024, 1024, 1024, 0.96}, {256, 3072, 768, 0.96},  {2048, 1536, 384, 0.96}, {2048, 2048, 2048, 0.96},
+              {1024, 512, 512, 0.96},   {256, 50257, 768, 0.88}, {512, 512, 512, 0.96},   {256, 768, 768, 0.72}};
+  for (const auto& [m, n, k, least] : rows) {
+    INFO(m << " x " << k << " x " << n);
+    const auto t = kernels::tiling(m, n, 2.0 * static_cast<double>(m * n * k));
+    CHECK((t.row_tiles - 1) * t.rows < m);
+    CHECK(m <= t.row_tiles * t.rows);
+    CHECK((t.col_tiles - 1) * t.cols < n);
+    CHECK(n <= t.col_tiles * t.cols);
+    CHECK(t.cols <= 256);
+    for (const std::int64_t threads : {2, 4, 8, 16, 32, 64}) {
+      INFO(threads << " threads");
+      std::vector<std::int64_t> busy(static_cast<std::size_t>(threads), 0);
+      for (std::int64_t i = 0; i < t.count(); ++i)
+        *std::min_element(busy.begin(), busy.end()) += std::min(t.rows, m - t.row(i)) * std::min(t.cols, n - t.col(i));
+      const auto longest = static_cast<double>(threads * *std::max_element(busy.begin(), busy.end()));
+      CHECK(static_cast<double>(m * n) / longest >= least);
+    }
+  }
 }
 
 }  // namespace fit::test::pieces_test
