@@ -145,15 +145,17 @@ Tensor dequantized(const Int8Matrix& w) {
   return y;
 }
 
-// The weights in panels, which products of bytes read. The tensors of w keep them, as a weight of bfloat16 keeps its
-// own (ops/linalg/matmul.cpp).
+// The weights in panels, which products of bytes read, and those of few rows in Reproducible. The tensors of w keep
+// them, as a weight of bfloat16 keeps its own (ops/linalg/matmul.cpp).
 class KeptPanels {
  public:
   KeptPanels(std::int64_t rows, const Int8Matrix& w, const kernels::Int8Weights& from) {
     constexpr std::int64_t many = 128;
     const std::int64_t n = w.shape()[0], k = w.shape()[1];
-    if (detail::thread_state.recording) return;
-    if (rows > many && detail::first_read(w.values())) return;
+    const bool floating = w.activations() == Int8Activations::floating;
+    const bool in_order = reproducible() && rows <= kernels::gemv_max_m && w.bits() == 8;
+    if (detail::thread_state.recording || (floating && !in_order)) return;
+    if ((rows > many || floating) && detail::first_read(w.values())) return;
     constexpr std::int64_t of_bytes = 7;  // where other panels have an instruction set
     const auto form = static_cast<detail::ProductForm>(k * 8 + of_bytes);
     bytes_ = detail::product_copy(w.values(), form, [&] {
@@ -182,9 +184,11 @@ template <class T>
 void multiply(std::int64_t rows, const T* x, const Int8Matrix& w, const kernels::Int8Weights& from, T* y,
               const float* bias, kernels::TileDone done) {
   const std::int64_t n = w.shape()[0], k = w.shape()[1];
-  if (w.activations() == Int8Activations::floating || k == 0)
-    return kernels::gemm_int8_parallel(rows, n, k, x, k, from, y, n, bias, done);
-  kernels::gemm_bytes_parallel(rows, n, k, x, k, from, y, n, bias, KeptPanels(rows, w, from).get(), done);
+  if (k == 0) return kernels::gemm_int8_parallel(rows, n, k, x, k, from, y, n, bias, done);
+  const KeptPanels kept(rows, w, from);
+  w.activations() == Int8Activations::floating
+      ? kernels::gemm_int8_parallel(rows, n, k, x, k, from, y, n, bias, done, kept.get())
+      : kernels::gemm_bytes_parallel(rows, n, k, x, k, from, y, n, bias, kept.get(), done);
 }
 
 // linear(), and f of it. f may be null.

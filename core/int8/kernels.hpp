@@ -126,6 +126,12 @@ struct Int8Kernels {
   // A part of the columns, for m up to gemv_max_m; x has row stride ldx. Reads the weights once, without packing, and
   // converts them to float. The sum of each group is multiplied by its scale; rounded by operation.
   void (*gemv)(std::int64_t m, const float* x, std::int64_t ldx, const Int8Task& task, Part part, ColumnsDone done);
+  // The columns of a panel, for the same m, in the order of products of many rows: for Reproducible. Weights are
+  // rounded to float or BFloat16. Of task.w, only the group is read; adds no bias.
+  void (*gemv_in_order)(std::int64_t m, const float* x, std::int64_t ldx, const Int8Task& task,
+                        const BytePanels& panel);
+  void (*gemv_in_order_bf16)(std::int64_t m, const float* x, std::int64_t ldx, const Int8Task& task,
+                             const BytePanels& panel);
   // Writes the digits of x [k]. Returns false if x is not finite, or if its largest number is more than 256 times the
   // mean of the magnitudes: then small numbers would lose digits. Null without instructions for bytes.
   bool (*digits_of)(std::int64_t k, const float* x, std::int64_t stride, std::int8_t* digits, Int8Row& row);

@@ -1,6 +1,7 @@
 #include "int8/kernels.hpp"
 
 #include "int8/bytes.hpp"
+#include "int8/in_order.hpp"
 #include "kernels/simd/pack.hpp"
 #include "matmul/gemv.hpp"
 #if defined(__AVX512F__)
@@ -146,11 +147,14 @@ void unpack(std::int64_t rows, std::int64_t k, const Int8Weights& w, To* out) {
 template <class IsaTag, class T>
 const Int8Kernels& int8_table() {
 #if defined(__AVX512F__)
-  static constexpr Int8Kernels by_digits{gemv,          digits_of,        gemv_digits,
-                                         unpack<float>, unpack<BFloat16>, byte_kernels<BytesByVnni>};
+  static constexpr Int8Kernels by_digits{
+      gemv,          gemv_int8_in_order<float>, gemv_int8_in_order<BFloat16>, digits_of, gemv_digits,
+      unpack<float>, unpack<BFloat16>,          byte_kernels<BytesByVnni>};
   if (narrow_isa() >= Isa::avx512_bf16) return by_digits;
 #endif
-  static constexpr Int8Kernels table{gemv, nullptr, nullptr, unpack<float>, unpack<BFloat16>, byte_kernels<Bytes>};
+  static constexpr Int8Kernels table{
+      gemv,          gemv_int8_in_order<float>, gemv_int8_in_order<BFloat16>, nullptr, nullptr,
+      unpack<float>, unpack<BFloat16>,          byte_kernels<Bytes>};
   return table;
 }
 

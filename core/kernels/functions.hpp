@@ -217,8 +217,8 @@ struct Asinh : FromInput {
     return dy * (select(far, xsimd::abs(c), V(1)) / xsimd::sqrt(V(1) + c * c));
   }
   FIT_DDF(x) {
-    const Tensor c = masked_fill(x, isinf(x), 0), root = rsqrt(1 + c * c);
-    return -(c * root * root * root);
+    const Tensor c = masked_fill(x, isinf(x), 0), square = 1 + c * c;
+    return -(c / square / sqrt(square));
   }
 };
 
@@ -232,8 +232,8 @@ struct Acosh : FromInput {
   }
   FIT_DF(x) { return dy / (xsimd::sqrt(x - V(1)) * xsimd::sqrt(x + V(1))); }
   FIT_DDF(x) {
-    const Tensor root = rsqrt(x - 1) * rsqrt(x + 1);
-    return -(x * root * root * root);
+    const Tensor below = x - 1, above = x + 1;
+    return -(x / below / above / (sqrt(below) * sqrt(above)));
   }
 };
 
@@ -245,8 +245,8 @@ struct Atanh : FromInput {
     return select(xsimd::abs(x) > V(1), nan, dy / ((V(1) - x) * (V(1) + x)));
   }
   FIT_DDF(x) {
-    const Tensor root = rsqrt((1 - x) * (1 + x));
-    return x * 2 * root * root * root * root;
+    const Tensor square = (1 - x) * (1 + x), root = sqrt(square);
+    return x * 2 / square / root / root;
   }
 };
 

@@ -12,8 +12,6 @@ namespace {
 
 using V = Vec<float>;
 
-V to_bf16_precision(const V& x) { return float_of(round_bf16(x) & 0xffff0000u); }
-
 template <class From>
 void widen(std::int64_t rows, std::int64_t cols, const From* x, std::int64_t ld, float* out, std::int64_t out_ld) {
   for (std::int64_t r = 0; r < rows; ++r)

@@ -35,13 +35,7 @@ void slice_rows(const GemmParams<float>& p, const float* a, const BFloat16* slic
     FIT_UNROLL for (int i = 0; i < M; ++i) FIT_UNROLL for (int j = 0; j < nr_vectors; ++j) total[i][j] =
         k0 == 0 ? sum[i][j] : sum[i][j] + total[i][j];
   }
-  FIT_UNROLL for (int i = 0; i < M; ++i) FIT_UNROLL for (int j = 0; j < nr_vectors; ++j) {
-    const std::int64_t left = cols - j * W;
-    if (left >= W)
-      store(total[i][j], c + i * p.ldc + j * W);
-    else if (left > 0)
-      store_part(total[i][j], c + i * p.ldc + j * W, left);
-  }
+  FIT_UNROLL for (int i = 0; i < M; ++i) store_columns(total[i], cols, c + i * p.ldc);
 }
 
 // See Bf16Kernels.

@@ -18,6 +18,19 @@ constexpr std::int64_t slice_width() {
   return nr_vectors * static_cast<std::int64_t>(Vec<T>::size);
 }
 
+// Writes the first `cols` columns of a block of c, or all.
+template <class V, class T>
+void store_columns(const V (&block)[nr_vectors], std::int64_t cols, T* c) {
+  constexpr std::int64_t W = V::size;
+  FIT_UNROLL for (int j = 0; j < nr_vectors; ++j) {
+    const std::int64_t left = cols - j * W;
+    if (left >= W)
+      store(block[j], c + j * W);
+    else if (left > 0)
+      store_part(block[j], c + j * W, left);
+  }
+}
+
 // Brings a later part of b into the L2 cache meanwhile: of each row or tile that a kernel reads, cache lines first …
 // last - 1 of the one `distance` elements further on. The processor itself starts too late. Between instructions that
 // multiply, fetching costs nothing, unless it is more than memory can give.

@@ -30,6 +30,8 @@ inline FloatBits round_bf16(const Vec<float>& v) {
   return x != x ? w | 0x400000u : w + 0x7fffu + (w >> 16 & 1u);
 }
 
+inline Vec<float> to_bf16_precision(const Vec<float>& v) { return float_of(round_bf16(v) & 0xffff0000u); }
+
 template <class V>
 inline V load(const BFloat16* p) {
   HalfBits h;

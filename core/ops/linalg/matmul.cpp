@@ -259,8 +259,11 @@ Tensor linear_then(const kernels::Function* f, const Tensor& x, const Tensor& we
       const Tensor b = bias.defined() ? to_dtype_no_grad(bias, float32) : bias;
       const kernels::Bf16Then then(b.defined() ? b.data<float>().data() : nullptr,
                                    of_y.fused() ? bf16_values(kernels::function<float>(*f).forward) : nullptr);
-      // A float32 weight keeps a copy in bfloat16 instead, which products of fewer rows read, too.
-      const Tensor kept = weight.dtype() == bfloat16 ? kept_panels(p, weight) : Tensor();
+      // A float32 weight keeps a copy in bfloat16 instead, which products of fewer rows read, too. The copy keeps
+      // panels for few rows in Reproducible.
+      const bool few_rows = !detail::thread_state.recording && kernels::panels_form(p) == 1;
+      const Tensor narrow = few_rows ? rounded(weight) : weight;
+      const Tensor kept = narrow.dtype() == bfloat16 ? kept_panels(p, narrow) : Tensor();
       const void* const panels = kept.defined() ? kept.raw() : nullptr;
       with_narrow(rounded(read), weight, use_of(weight, rows), [&](const auto* px, const auto* pw) {
         kernels::gemm_parallel(p, px, pw, y.fresh<T>(), then, panels);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -7,6 +8,7 @@
 #include <iomanip>
 #include <limits>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <random>
 #include <sstream>
@@ -15,6 +17,7 @@
 #include "fit/ops/ops.hpp"
 #include "support/accuracy_table.hpp"
 #include "support/catch.hpp"
+#include "support/error_units.hpp"
 #include "support/exact_functions.hpp"
 #include "support/function_rows.hpp"
 #include "support/variants.hpp"
@@ -39,64 +42,26 @@ bool is_wanted(const std::string& function) {
   return only.empty() || (',' + only + ',').find(',' + function + ',') != std::string::npos;
 }
 
-// References for T.
-template <class T>
-using Exact = std::conditional_t<sizeof(T) == 4, double, long double>;
-
-// |got - want| in units in the last place of want, in T. Infinity stands for the power of two that follows the largest
-// number. Infinite if only one of the two is NaN.
-template <class T, class R>
-double units(T got, R want) {
-  using Limits = std::numeric_limits<T>;
-  if (std::isnan(got) || std::isnan(want))
-    return std::isnan(got) && std::isnan(want) ? 0 : std::numeric_limits<double>::infinity();
-  const R top = std::ldexp(R(1), Limits::max_exponent);
-  const auto bounded = [top](R v) { return std::fmin(std::fmax(v, -top), top); };
-  const R exact = bounded(want);
-  const int exponent = exact == 0 ? Limits::min_exponent : std::ilogb(exact);
-  const R unit = std::ldexp(R(1), std::max(exponent, Limits::min_exponent - 1) - Limits::digits + 1);
-  return static_cast<double>(std::abs(bounded(R(got)) - exact) / unit);
-}
-
-struct Worst {
-  double units = 0, at = 0, got = 0, want = 0;
-  void keep(const Worst& other) {
-    if (!(other.units <= units)) *this = other;
-  }
-};
 using Found = std::map<std::string, Worst>;  // by "function quantity"
-
-// Which numbers of a derivative count: all, or those that are exactly normal numbers.
-enum class Range { all, normal };
 
 // The largest error, or `before` if none is larger.
 template <class T>
-Worst compare(const Tensor& x, const Tensor& got, const std::vector<Exact<T>>& want, Range range, const Worst& before) {
+Worst compare(const Tensor& x, const Tensor& got, const Exact<T>* want, Range range, const Worst& before) {
   std::mutex mutex;
   Worst all = before;
   const T *const at = x.data<T>().data(), *const ours = got.data<T>().data();
-  const auto half_epsilon = static_cast<Exact<T>>(std::numeric_limits<T>::epsilon()) / 2;
   parallel_for(x.numel(), 1 << 12, [&](std::int64_t i, std::int64_t end) {
     Worst here = before;
-    for (; i < end; ++i) {
-      const auto exact = want[static_cast<std::size_t>(i)];
-      // A unit is at least this part of the number. This is quick, and mostly so.
-      const auto least_unit = half_epsilon * std::abs(exact);
-      if (std::abs(static_cast<Exact<T>>(ours[i]) - exact) <= here.units * least_unit) continue;
-      if (range == Range::normal && std::abs(exact) < std::numeric_limits<T>::min()) continue;
-      const double off = units<T>(ours[i], exact);
-      if (!(off <= here.units))
-        here = {off, static_cast<double>(at[i]), static_cast<double>(ours[i]), static_cast<double>(exact)};
-    }
+    keep_worst(at + i, ours + i, want + i, end - i, range, here);
     const std::lock_guard lock(mutex);
-    all.keep(here);
+    if (!(here.units <= all.units)) all = here;
   });
   return all;
 }
 
 // Compares one quantity with the exact numbers, and the error with the bound of the page.
 template <class T>
-void note(const std::string& name, const Tensor& x, const Tensor& got, const std::vector<Exact<T>>& want, Range range,
+void note(const std::string& name, const Tensor& x, const Tensor& got, const Exact<T>* want, Range range,
           Found& found) {
   const Worst worst = compare<T>(x, got, want, range, found[name]);
   const auto row = accuracy_table().find(name);
@@ -156,13 +121,13 @@ void each_measured_isa(int order, const Body& body) {
 template <class T>
 void measure(const Measurable& m, const std::vector<T>& numbers, int order, Found& found) {
   const Tensor x = tensor(numbers, {static_cast<std::int64_t>(numbers.size())});
-  std::vector<Exact<T>> want[3];
+  const std::vector<Exact<T>> at(numbers.begin(), numbers.end());
+  std::unique_ptr<Exact<T>[]> want[3];
   for (int n = 0; n <= order; ++n) {
-    want[n].resize(numbers.size());
+    want[n].reset(new Exact<T>[numbers.size()]);  // without zeros
     const auto& f = m.truth.order<Exact<T>>(static_cast<std::size_t>(n));
-    parallel_for(x.numel(), 1 << 10, [&](std::int64_t i, std::int64_t end) {
-      for (; i < end; ++i) want[n][static_cast<std::size_t>(i)] = f(numbers[static_cast<std::size_t>(i)]);
-    });
+    parallel_for(x.numel(), 1 << 10,
+                 [&](std::int64_t i, std::int64_t end) { f(at.data() + i, want[n].get() + i, end - i); });
   }
   constexpr const char* quantities[] = {" value", " dx", " ddx"};
   std::vector<Tensor> before;
@@ -170,7 +135,7 @@ void measure(const Measurable& m, const std::vector<T>& numbers, int order, Foun
     std::vector<Tensor> got = with_derivatives(m.f, x, order);
     for (std::size_t n = 0; n < got.size(); ++n)
       if (before.empty() || !same_bits(got[n], before[n]))
-        note<T>(m.truth.name + quantities[n], x, got[n], want[n], n == 2 ? Range::normal : Range::all, found);
+        note<T>(m.truth.name + quantities[n], x, got[n], want[n].get(), n == 2 ? Range::normal : Range::all, found);
     before = std::move(got);
   });
 }
@@ -182,16 +147,16 @@ void each_block(std::uint64_t count, const Body& body) {
   using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
   const auto step =
       static_cast<std::uint64_t>(std::ldexp(1., std::numeric_limits<Bits>::digits) / static_cast<double>(count));
-  std::vector<T> numbers;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const Bits bits = static_cast<Bits>(i * step);
-    T x;
-    std::memcpy(&x, &bits, sizeof x);
-    if (std::isfinite(x) && x != 0) numbers.push_back(x);
-    if (i + 1 == count || numbers.size() == 1 << 16) {
-      if (!numbers.empty()) body(numbers);
-      numbers.clear();
+  const std::uint64_t size = std::min(count, std::uint64_t{1} << 16);
+  for (std::uint64_t from = 0; from < count; from += size) {
+    std::vector<T> numbers(size);
+    for (std::uint64_t i = 0; i < size; ++i) {
+      const Bits bits = static_cast<Bits>((from + i) * step);
+      std::memcpy(&numbers[i], &bits, sizeof bits);
     }
+    const auto is_special = [](T x) { return !std::isfinite(x) || x == 0; };
+    numbers.erase(std::remove_if(numbers.begin(), numbers.end(), is_special), numbers.end());
+    if (!numbers.empty()) body(numbers);
   }
 }
 
@@ -269,9 +234,9 @@ void measure_pairs(const OfTwo& row, std::uint64_t points, Found& found) {
     each_isa([&] {
       const Tensor a = tensor(x).requires_grad_(), b = tensor(y).requires_grad_(), z = row.f(a, b);
       const std::vector<Tensor> slopes = grad({sum(z)}, {a, b});
-      note<T>(row.name + " value", a, z.detach(), value, Range::all, found);
-      note<T>(row.name + " dx", a, slopes[0], dx, Range::normal, found);
-      note<T>(row.name + " dy", a, slopes[1], dy, Range::normal, found);
+      note<T>(row.name + " value", a, z.detach(), value.data(), Range::all, found);
+      note<T>(row.name + " dx", a, slopes[0], dx.data(), Range::normal, found);
+      note<T>(row.name + " dy", a, slopes[1], dy.data(), Range::normal, found);
     });
   }
 }

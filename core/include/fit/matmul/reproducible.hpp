@@ -18,8 +18,8 @@ inline bool reproducible() { return detail::thread_state.reproducible; }
 ///     const Tensor one = gpt(ids[0].unsqueeze(0));  // equals the first row of gpt(ids)
 ///
 /// Without it, matrix products and attention add in another order for few rows. The mode adds always in the order for
-/// many rows. So that a few rows take no longer, linear() keeps a copy of a weight that it reads again, in that
-/// order; int8 has none, and takes longer (docs/reliability.md).
+/// many rows. So that a few rows take little longer, linear() keeps a copy of a weight that it reads again, in that
+/// order (docs/performance.md has the cost).
 /// Numbers that are not finite are excepted: they may change the last digits of the queries beside them.
 class Reproducible : public detail::Scoped<bool> {
  public:
