@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <functional>
 #include <memory>
 
 #include "fit/nn/attention/attention.hpp"
@@ -29,7 +30,6 @@
 #include "fit/nn/optim/schedule.hpp"
 #include "fit/nn/tokenizers/text.hpp"
 #include "fit/ops/ops.hpp"
-#include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/refusals.hpp"
@@ -567,7 +567,8 @@ TEST_CASE("optimisers and schedules refuse numbers out of range", "[refusals]") 
   const Tensor w = ones({2}).requires_grad_();
   optim::SGD sgd({w}, 0.1);
   const auto lbfgs = [](
-                         const optim::LBFGSOptions& o, const Callable<Tensor()>& closure = [] { return tensor(1.); }) {
+                         const optim::LBFGSOptions& o,
+                         const std::function<Tensor()>& closure = [] { return tensor(1.); }) {
     return [=] {
       const Tensor x = ones({2}).requires_grad_();
       return optim::LBFGS({x}, o).step(closure);
