@@ -13,6 +13,11 @@
 
 namespace fit {
 
+void TensorFunction::keep(Tensor (*f)(const Inputs&)) {
+  call_ = [f](const Inputs& in) { return std::vector<Tensor>{f(in)}; };
+}
+void TensorFunction::keep(std::vector<Tensor> (*f)(const Inputs&)) { call_ = f; }
+
 namespace {
 
 using detail::gradients;

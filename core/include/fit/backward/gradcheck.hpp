@@ -21,26 +21,27 @@ class TensorFunction {
  public:
   template <class F, class = std::enable_if_t<!std::is_same_v<std::decay_t<F>, TensorFunction>>>
   TensorFunction(F f) {
-    using Result = std::decay_t<std::invoke_result_t<F, const Inputs&>>;
+    using Result = std::conditional_t<std::is_invocable_r_v<Tensor, F, const Inputs&>, Tensor, std::vector<Tensor>>;
     // A lambda without captures is a pointer: to put its own type into a std::function would take long to compile.
     if constexpr (std::is_convertible_v<F, Result (*)(const Inputs&)>)
-      call_ = function_of(static_cast<Result (*)(const Inputs&)>(f));
+      keep(static_cast<Result (*)(const Inputs&)>(f));
     else
-      call_ = [f = std::move(f)](const Inputs& in) { return list_of(f(in)); };
+      call_ = [f = std::move(f)](const Inputs& in) -> std::vector<Tensor> {
+        if constexpr (std::is_same_v<Result, Tensor>)
+          return {f(in)};
+        else
+          return f(in);
+      };
   }
   /// Calls the function.
   std::vector<Tensor> operator()(const std::vector<Tensor>& in) const { return call_(in); }
 
  private:
   using Inputs = std::vector<Tensor>;
-  using Function = std::function<std::vector<Tensor>(const Inputs&)>;
-  static Function function_of(Tensor (*f)(const Inputs&)) {
-    return [f](const Inputs& in) { return list_of(f(in)); };
-  }
-  static Function function_of(std::vector<Tensor> (*f)(const Inputs&)) { return f; }
-  static std::vector<Tensor> list_of(Tensor x) { return {std::move(x)}; }
-  static std::vector<Tensor> list_of(std::vector<Tensor> all) { return all; }
-  Function call_;
+  void keep(Tensor (*f)(const Inputs&));
+  void keep(std::vector<Tensor> (*f)(const Inputs&));
+
+  std::function<std::vector<Tensor>(const Inputs&)> call_;
 };
 
 /// Options of check_gradients().
