@@ -70,8 +70,8 @@ class RoundedRows {
 inline void gemm_rounded_parallel(std::int64_t m, const ByteRows& x, const Int8Task& task, const BytePanels* kept,
                                   TileDone done) {
   const std::int64_t n = task.n, k = task.k;
-  if (!kept && m <= gemv_max_m && x.spans == 1 &&
-      task.w.bits == 8)  // packing takes longer than reading weights as they are
+  // Packing takes longer than reading weights as they are.
+  if (!kept && m <= gemv_max_m && x.spans == 1 && task.w.bits == 8)
     return gemv_parallel(m, n, k, sizeof(std::int8_t), [&](Part part) {
       byte_kernels().gemv(m, x, task, part,
                           [&](std::int64_t col, std::int64_t cols) { done(std::int64_t{0}, m, col, cols); });

@@ -79,7 +79,7 @@ Tiling tiling(std::int64_t m, std::int64_t n, double flops) {
   // Up to 256 columns: the tile and its parts of a and b fit the L2 cache. Few rows read b only once, so the columns
   // are not split for the cache.
   const std::int64_t least_col_parts = m <= gemv_max_m_transposed || n <= 256 ? 1 : parts(n, 256);
-  if (m > 0 && n > 0 && wanted * least_col_parts == 1) return {m, n, 1, 1};  // soon said for small products
+  if (m > 0 && n > 0 && wanted * least_col_parts == 1) return {m, n, 1, 1};  // without a division
   Tiling best{};
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (std::int64_t r = 1; r == 1 || (r <= wanted && 48 * r <= m); r *= 2) {
