@@ -108,7 +108,7 @@ void check_input(const char* name, const Tensor& x, const Linear& projection, co
 FIT_FIELDS_OF(MultiHeadAttention, w_q, w_k, w_v, w_o, bias_k, bias_v, attention)
 
 MultiHeadAttention::MultiHeadAttention(std::int64_t d_model, std::int64_t num_heads, double dropout, bool bias)
-    : MultiHeadAttention(multi_head, d_model, num_heads, MultiHeadAttentionOptions().dropout(dropout).bias(bias)) {}
+    : MultiHeadAttention(multi_head, d_model, num_heads, MultiHeadAttentionOptions(dropout).bias(bias)) {}
 
 MultiHeadAttention::MultiHeadAttention(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& o)
     : MultiHeadAttention(multi_head, d_model, num_heads, o) {}
@@ -224,9 +224,6 @@ SelfAttention::SelfAttention(const char* op, std::int64_t d_model, std::int64_t 
                              const MultiHeadAttentionOptions& o)
     : SequenceLayer(TakesUnpadded()), multihead_attn(op, d_model, num_heads, o) {}
 
-SelfAttention::SelfAttention(std::int64_t d_model, std::int64_t num_heads, double dropout)
-    : SelfAttention(d_model, num_heads, MultiHeadAttentionOptions().dropout(dropout)) {}
-
 SelfAttention::SelfAttention(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& o)
     : SelfAttention("SelfAttention", d_model, num_heads, o) {}
 
@@ -237,17 +234,11 @@ Tensor SelfAttention::forward(const Tensor& x, const AttentionContext& context) 
 
 FIT_FIELDS_OF(CausalSelfAttention, multihead_attn)
 
-CausalSelfAttention::CausalSelfAttention(std::int64_t d_model, std::int64_t num_heads, double dropout)
-    : CausalSelfAttention(d_model, num_heads, MultiHeadAttentionOptions().dropout(dropout)) {}
-
 CausalSelfAttention::CausalSelfAttention(std::int64_t d_model, std::int64_t num_heads,
                                          const MultiHeadAttentionOptions& o)
     : SelfAttention("CausalSelfAttention", d_model, num_heads, MultiHeadAttentionOptions(o).causal(true)) {}
 
 FIT_FIELDS_OF(CrossAttention, multihead_attn)
-
-CrossAttention::CrossAttention(std::int64_t d_model, std::int64_t num_heads, double dropout)
-    : CrossAttention(d_model, num_heads, MultiHeadAttentionOptions().dropout(dropout)) {}
 
 CrossAttention::CrossAttention(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& o)
     : multihead_attn("CrossAttention", d_model, num_heads, o) {}

@@ -81,9 +81,11 @@ class ScaledDotProductAttention final : public AttentionLayer {
 /// Offers nn::Lens what each head adds, as "head_out", [B, H, S, C] or [1, H, N, C].
 Tensor project_heads(const Linear& proj, const Tensor& z, std::int64_t num_heads);
 
-/// The options of MultiHeadAttention.
+/// The options of MultiHeadAttention. A number stands for its dropout: `nn::SelfAttention(64, 4, 0.2)`.
 struct MultiHeadAttentionOptions {
-  FIT_OPTION(double, dropout) = 0.1;          ///< The dropout of the weights, in training.
+  MultiHeadAttentionOptions(double dropout = 0.1) : dropout_(dropout) {}
+
+  FIT_OPTION(double, dropout);                ///< The dropout of the weights, in training.
   FIT_OPTION(bool, bias) = true;              ///< Whether the four projections have a bias.
   FIT_OPTION(std::optional<bool>, qkv_bias);  ///< The same for w_q, w_k and w_v; `bias` if not given.
   /// The features of the query; d_model if not given. With kdim and vdim, inputs of d_in features give d_model.
@@ -114,8 +116,8 @@ class MultiHeadAttention final : public AttentionLayer {
 
  public:
   /// Throws Error unless num_heads divides d_model.
-  MultiHeadAttention(std::int64_t d_model, std::int64_t num_heads, double dropout = 0.1, bool bias = true);
-  MultiHeadAttention(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& options);
+  MultiHeadAttention(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& options = {});
+  MultiHeadAttention(std::int64_t d_model, std::int64_t num_heads, double dropout, bool bias);
   explicit MultiHeadAttention(...) = delete;  // give (d_model, num_heads, dropout), or options at the end
   /// The same for a layer that has this one: `op`, its name, is in errors.
   MultiHeadAttention(const char* op, std::int64_t d_model, std::int64_t num_heads,
@@ -155,8 +157,8 @@ class MultiHeadAttention final : public AttentionLayer {
 /// Attention of a sequence to itself, by default with a dropout of 0.1 in training: query, key and value are x.
 class SelfAttention : public SequenceLayer {
  public:
-  explicit SelfAttention(std::int64_t d_model, std::int64_t num_heads = 8, double dropout = 0.1);
-  SelfAttention(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& options);
+  explicit SelfAttention(std::int64_t d_model, std::int64_t num_heads = 8,
+                         const MultiHeadAttentionOptions& options = {});
   explicit SelfAttention(...) = delete;  // give (d_model, num_heads, dropout), or options at the end
 
   using SequenceLayer::forward;
@@ -176,8 +178,8 @@ class SelfAttention : public SequenceLayer {
 /// of padding, combines with that.
 class CausalSelfAttention final : public SelfAttention {
  public:
-  explicit CausalSelfAttention(std::int64_t d_model, std::int64_t num_heads = 8, double dropout = 0.1);
-  CausalSelfAttention(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& options);
+  explicit CausalSelfAttention(std::int64_t d_model, std::int64_t num_heads = 8,
+                               const MultiHeadAttentionOptions& options = {});
   explicit CausalSelfAttention(...) = delete;  // give (d_model, num_heads, dropout), or options at the end
 
   void fields(Fields& f) override;
@@ -187,8 +189,8 @@ class CausalSelfAttention final : public SelfAttention {
 /// decoder, keys and values from an encoder.
 class CrossAttention final : public Layer {
  public:
-  explicit CrossAttention(std::int64_t d_model, std::int64_t num_heads = 8, double dropout = 0.1);
-  CrossAttention(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& options);
+  explicit CrossAttention(std::int64_t d_model, std::int64_t num_heads = 8,
+                          const MultiHeadAttentionOptions& options = {});
   explicit CrossAttention(...) = delete;  // give (d_model, num_heads, dropout), or options at the end
 
   /// query (B, Sq, d_model), key_value (B, Sk, d_model) -> (B, Sq, d_model).
