@@ -196,6 +196,11 @@ class Sheet:
         i = 3 * (int(y) * self.width + int(x))
         return tuple(self.pixels[i:i + 3])
 
+    def distance(self, x, y, color):
+        """How far the nearest of the colours at (x, y) and its neighbours is from COLOR: paper rounds a place to pixels."""
+        near = [self.at(x + i, y + j) for i in (-1, 0, 1) for j in (-1, 0, 1)]
+        return min(max(abs(a - b) for a, b in zip(color, other)) for other in near)
+
     def find(self, color):
         """Where pixels of this colour are, as (x, y) in the order of reading."""
         color, at, found = bytes(color), -1, []
@@ -248,11 +253,12 @@ def check_paper(page, what, path):
     y0 = found[0][1]
     above, below = [(x, y) for x, y in found if y <= y0 + 40], [(x, y) for x, y in found if y > y0 + 40]
     x0, x1, y1 = min(x for x, _ in above), min(x for x, _ in below), min(y for _, y in below)
-    colors = [(tuple(color), sheet.at(x0 + (x1 - x0) * x / drawn["across"], y0 + (y1 - y0) * y / drawn["down"])) for x, y, color in drawn["points"]]
-    check(f"{what}: its cells have several colours", len(colors) > 6 and len({color for color, _ in colors}) > 3, colors)
-    far = [max(abs(a - b) for a, b in zip(*pair)) for pair in colors]
+    colors = [tuple(color) for *_, color in drawn["points"]]
+    check(f"{what}: its cells have several colours", len(colors) > 6 and len(set(colors)) > 3, colors)
+    places = [(x0 + (x1 - x0) * x / drawn["across"], y0 + (y1 - y0) * y / drawn["down"]) for x, y, _ in drawn["points"]]
+    far = [sheet.distance(*place, color) for place, color in zip(places, colors)]
     print(f"       {what}: {len(colors)} points of the matrix, the farthest from the screen by {max(far, default=0)} of 255")
-    wrong = [pair for pair, distance in zip(colors, far) if distance > 14]
+    wrong = [(color, sheet.at(*place)) for place, color, distance in zip(places, colors, far) if distance > 14]
     check(f"{what}: and are printed in them", not wrong, len(wrong), len(colors), wrong[:4])
 
 
