@@ -464,8 +464,8 @@ struct Gelu : FromInput {
   }
   FIT_DF(x) {
     const V a = xsimd::min(V(40), xsimd::abs(x));
-    const V tail = math::times_gaussian(math::mills(a) - V(density) * a, a, 0.5);
-    return dy * math::beside_zero<math::GeluSlopeZero>(x, select(x < V(0), tail, V(1) - tail));
+    const V tail = math::times_gaussian(math::GeluSlope::scaled(a), a, 0.5);
+    return dy * select(x < V(0), tail, V(1) - tail);
   }
   // f'' = phi (2 - x^2), because phi' = -x phi
   FIT_DDF(x) {
@@ -478,15 +478,12 @@ struct Gelu : FromInput {
 // f = x s with s = sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3); f' = s (1 + x (1 - s) 2 u')
 struct GeluTanh : FromInput {
   static constexpr double scale = 2 * 0.79788456080286535588, cubic = 0.044715 * scale;
-  FIT_F(x) {
-    const math::GeluTanhGate<V> gate(clamp(x, -40, infinity));
-    return gate.times(gate.x);
-  }
+  FIT_F(x) { return math::GeluTanhGate<V>(clamp(x, -40, 40)).times(clamp(x, -40, infinity)); }
   FIT_DF(x) {
     const math::GeluTanhGate<V> gate(clamp(x, -40, 40));
-    const V twice_du = math::polynomial(gate.x * gate.x, scale, 3 * cubic);
+    const V twice_du = math::polynomial(gate.square, scale, 3 * cubic);
     const V plain = gate.times(xsimd::fma(gate.x * gate.s.rest(), twice_du, V(1)));
-    return dy * math::beside_zero<math::GeluTanhSlopeZero>(x, plain);
+    return dy * math::beside_zero<math::GeluTanhSlopeZero>(x, plain, math::is_float<V> ? 0.25 : 0.5);
   }
   // e^-u for x >= 0. u is cut so that its largest parts are exact: h is x in multiples of 1/4, and the first parts of
   // the two factors have 6 bits. So the error does not grow with u.

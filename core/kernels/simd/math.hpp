@@ -242,15 +242,12 @@ inline V times_exp(const V& m, const V& x, const V& power) {
 // (1 + tanh u) / 2 = sigmoid(2 u).
 template <class V>
 struct Sigmoid {
-  explicit Sigmoid(const V& x)
-      : a(-xsimd::abs(x)), power(exp_limited(a)), r(V(1) / (V(1) + power)), negative(x < V(0)) {}
+  explicit Sigmoid(const V& x) : Sigmoid(-xsimd::abs(x), x) {}
+  // For a = -|x|, and a number with the sign of x.
+  Sigmoid(const V& a, const V& x) : a(a), power(exp_limited(a)), r(V(1) / (V(1) + power)), negative(x < V(0)) {}
   V times(const V& m) const {  // m s
     const V scaled = m * r;
     return xsimd::select(negative, times_exp(scaled, a, power), scaled);
-  }
-  V times_near(const V& m) const {  // the same for an e^x within the range
-    const V scaled = m * r;
-    return xsimd::select(negative, scaled * power, scaled);
   }
   V times_slope(const V& m) const { return times_exp(m * r * r, a, power); }  // m s (1 - s)
   V rest() const { return xsimd::select(negative, r, power * r); }            // 1 - s
@@ -259,36 +256,32 @@ struct Sigmoid {
   typename V::batch_bool_type negative;
 };
 
-// The factor s = sigmoid(w) of gelu tanh, with w = x (c + k x^2). In its tail, x < -2, e^w would amplify the rounding
-// error of w; there, it is computed, too.
+// The factor s = sigmoid(w) of gelu tanh, with w = x (c + k x^2) for |x| <= 40, by a = -|w|. e^a amplifies the rounding
+// error of a, so times() takes it back.
 template <class V>
 struct GeluTanhGate {
   using T = Element<V>;
   static constexpr double c = 1.5957691216057308, k = 0.07135481627260025;
-  static constexpr T c1 = static_cast<T>(c), k1 = static_cast<T>(k);
-  static constexpr T c2 = static_cast<T>(is_float<V> ? c - c1 : -9.969308809110920315e-17);
-  static constexpr T k2 = static_cast<T>(is_float<V> ? k - k1 : -6.175149918155315453e-19);
+  // c1 has so few bits that p + c1 is exact.
+  static constexpr T c1 = static_cast<T>(is_float<V> ? 1.595768928527832 : 1.5957691216057341);
+  static constexpr T c2 = static_cast<T>(is_float<V> ? 1.930778986805e-7 : -3.430362161966579e-15);  // c - c1
+  static constexpr T k1 = static_cast<T>(k);
+  static constexpr T k2 = static_cast<T>(is_float<V> ? 2.398832395993e-9 : -6.175149918155315e-19);  // k - k1
 
-  explicit GeluTanhGate(const V& x) : x(x), square(x * x), w(x * polynomial(square, c1, k1)), s(w) {}
+  explicit GeluTanhGate(const V& given)
+      : x(given), size(xsimd::abs(x)), square(size * size), p(polynomial(square, -c, -k)), s(size * p, x) {}
 
-  V times(const V& m) const {  // m s
-    const auto tail = x < V(-2);
-    if (xsimd::none(tail)) return s.times_near(m);
-    const V y = s.times(m);
-    return xsimd::select(tail, xsimd::fma(y, error() * s.rest(), y), y);
+  // m s
+  V times(const V& m) const {
+    const V of_square = xsimd::fms(size, size, square), of_p_and_c2 = xsimd::fnms(V(k1), square, p + V(c1));
+    const V rest = xsimd::fnma(V(k1), of_square, of_p_and_c2) - xsimd::fma(V(k2), square, V(c2));
+    const V error = xsimd::fma(size, rest, xsimd::fms(size, p, s.a));
+    const V scaled = m * s.r, y = times_exp(scaled, s.a, s.power);
+    return xsimd::select(s.negative, y * (V(1) + error), scaled);
   }
 
-  V x, square, w;
+  V x, size, square, p;
   Sigmoid<V> s;
-
- private:
-  V error() const {
-    V of_sum;
-    const V q = V(k1) * square, p = difference(V(c1), -q, of_sum);
-    const V of_q = xsimd::fms(V(k1), square, q) + (V(k1) * xsimd::fms(x, x, square) + V(k2) * square);
-    const V y = x * p, of_y = xsimd::fms(x, p, y);
-    return (y - w) + (of_y + x * (of_sum + (V(c2) + of_q)));
-  }
 };
 
 // m tanh'(x), with tanh x = 2 sigmoid(2 x) - 1
