@@ -16,23 +16,24 @@ inline void pack_bf16_panel(const GemmParams<float>& p, const BFloat16* b, std::
         out[l * width + t] = j + t < p.n ? b[(j + t) * p.ldb + l] : BFloat16(0.F);
 }
 
-// M rows of c and a slice of its columns.
-template <int M>
-void slice_rows(const GemmParams<float>& p, const float* a, const BFloat16* slice, float* c, std::int64_t cols) {
+// M rows of c and N vectors of its columns, of one slice after another.
+template <int M, int N>
+void panel_rows(const GemmParams<float>& p, const float* a, const BFloat16* slices, float* c, std::int64_t cols) {
   using V = Vec<float>;
-  constexpr std::int64_t W = V::size;
-  V total[M][nr_vectors];
+  constexpr std::int64_t W = V::size, width = slice_width<float>(), per_line = 64 / sizeof(BFloat16);
+  V total[M][N];
   for (std::int64_t k0 = 0; k0 < p.k; k0 += kc) {
-    V sum[M][nr_vectors];
-    FIT_UNROLL for (int i = 0; i < M; ++i) FIT_UNROLL for (int j = 0; j < nr_vectors; ++j) sum[i][j] = V(0.F);
+    V sum[M][N];
+    FIT_UNROLL for (int i = 0; i < M; ++i) FIT_UNROLL for (int j = 0; j < N; ++j) sum[i][j] = V(0.F);
     const std::int64_t end = p.k - k0 < kc ? p.k : k0 + kc;
-    for (std::int64_t l = k0; l < end; ++l) {
-      V w[nr_vectors];
-      FIT_UNROLL for (int j = 0; j < nr_vectors; ++j) w[j] = load<V>(slice + l * slice_width<float>() + j * W);
-      FIT_UNROLL for (int i = 0; i < M; ++i) FIT_UNROLL for (int j = 0; j < nr_vectors; ++j) sum[i][j] =
-          xsimd::fma(V(a[i * p.lda + l]), w[j], sum[i][j]);
-    }
-    FIT_UNROLL for (int i = 0; i < M; ++i) FIT_UNROLL for (int j = 0; j < nr_vectors; ++j) total[i][j] =
+    for (std::int64_t l = k0; l < end; ++l) FIT_UNROLL for (int j = 0; j < N; ++j) {
+        const std::int64_t in_slice = j % nr_vectors * W;
+        const BFloat16* const from = slices + j / nr_vectors * width * p.k + l * width + in_slice;
+        if (in_slice % per_line == 0) __builtin_prefetch(from + prefetch_bytes / 2);
+        const V w = load<V>(from);
+        FIT_UNROLL for (int i = 0; i < M; ++i) sum[i][j] = xsimd::fma(V(a[i * p.lda + l]), w, sum[i][j]);
+      }
+    FIT_UNROLL for (int i = 0; i < M; ++i) FIT_UNROLL for (int j = 0; j < N; ++j) total[i][j] =
         k0 == 0 ? sum[i][j] : sum[i][j] + total[i][j];
   }
   FIT_UNROLL for (int i = 0; i < M; ++i) store_columns(total[i], cols, c + i * p.ldc);
@@ -40,10 +41,13 @@ void slice_rows(const GemmParams<float>& p, const float* a, const BFloat16* slic
 
 // See Bf16Kernels.
 inline void gemv_bf16_panels(const GemmParams<float>& p, const float* a, const BFloat16* panels, float* c) {
-  for (std::int64_t j = 0; j < p.n; j += slice_width<float>())
+  for (std::int64_t panel = 0; panel < p.n; panel += panel_width)
     for (std::int64_t row = 0; row < p.m; row += gemv_max_m)
       with_rows<gemv_max_m>(p.m - row < gemv_max_m ? p.m - row : gemv_max_m, [&](auto M) {
-        slice_rows<M>(p, a + row * p.lda, panels + j * p.k, c + row * p.ldc + j, p.n - j);
+        constexpr int N = panel_vectors<M>();
+        const std::int64_t end = p.n - panel < panel_width ? p.n : panel + panel_width;
+        for (std::int64_t j = panel; j < end; j += N * static_cast<std::int64_t>(Vec<float>::size))
+          panel_rows<M, N>(p, a + row * p.lda, panels + j * p.k, c + row * p.ldc + j, p.n - j);
       });
 }
 

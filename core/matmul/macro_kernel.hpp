@@ -1,5 +1,6 @@
 #pragma once
 #include "kernels/simd/simd.hpp"
+#include "matmul/gemm_kernels.hpp"
 
 // Products of matrices in the cache, for *.simd.cpp files only.
 namespace fit::kernels {
@@ -18,11 +19,19 @@ constexpr std::int64_t slice_width() {
   return nr_vectors * static_cast<std::int64_t>(Vec<T>::size);
 }
 
+// The vectors of columns that a kernel for M rows of a computes side by side, within a panel of floats. One row takes
+// more of them, because an addition waits for the one before it in its chain.
+template <int M>
+constexpr int panel_vectors() {
+  constexpr int all = panel_width / static_cast<int>(Vec<float>::size), many = all < 8 ? all : 8;
+  return M == 1 ? many : nr_vectors;
+}
+
 // Writes the first `cols` columns of a block of c, or all.
-template <class V, class T>
-void store_columns(const V (&block)[nr_vectors], std::int64_t cols, T* c) {
+template <class V, int N, class T>
+void store_columns(const V (&block)[N], std::int64_t cols, T* c) {
   constexpr std::int64_t W = V::size;
-  FIT_UNROLL for (int j = 0; j < nr_vectors; ++j) {
+  FIT_UNROLL for (int j = 0; j < N; ++j) {
     const std::int64_t left = cols - j * W;
     if (left >= W)
       store(block[j], c + j * W);
