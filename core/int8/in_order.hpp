@@ -31,20 +31,23 @@ void in_order_block(const float* x, std::int64_t ldx, const Int8Task& task, cons
         group_end += task.w.group;
       }
       const std::int8_t* const from = panel.bytes + l * panel_width + 4 * col;
+      Ints bytes[N];
       FIT_UNROLL for (int j = 0; j < N; ++j) {
         if (4 * j * W % 64 == 0) __builtin_prefetch(from + 4 * j * W + 2 * prefetch_bytes);
-        const Ints bytes = load_bytes(from + 4 * j * W);
-        const auto add = [&](auto B) {
-          if (l + B >= end) return;
-          V w = scale[j] * floats_of<B>(bytes);
+        bytes[j] = load_bytes(from + 4 * j * W);
+      }
+      const auto add = [&](auto B) {
+        if (l + B >= end) return;
+        FIT_UNROLL for (int j = 0; j < N; ++j) {
+          V w = scale[j] * floats_of<B>(bytes[j]);
           if constexpr (std::is_same_v<To, BFloat16>) w = to_bf16_precision(w);
           FIT_UNROLL for (int i = 0; i < M; ++i) sum[i][j] = xsimd::fma(V(x[i * ldx + l + B]), w, sum[i][j]);
-        };
-        add(std::integral_constant<int, 0>());
-        add(std::integral_constant<int, 1>());
-        add(std::integral_constant<int, 2>());
-        add(std::integral_constant<int, 3>());
-      }
+        }
+      };
+      add(std::integral_constant<int, 0>());
+      add(std::integral_constant<int, 1>());
+      add(std::integral_constant<int, 2>());
+      add(std::integral_constant<int, 3>());
     }
     FIT_UNROLL for (int i = 0; i < M; ++i) FIT_UNROLL for (int j = 0; j < N; ++j) total[i][j] =
         k0 == 0 ? sum[i][j] : sum[i][j] + total[i][j];
