@@ -483,7 +483,7 @@ struct GeluTanh : FromInput {
     const math::GeluTanhGate<V> gate(clamp(x, -40, 40));
     const V twice_du = math::polynomial(gate.square, scale, 3 * cubic);
     const V plain = gate.times(xsimd::fma(gate.x * gate.s.rest(), twice_du, V(1)));
-    return dy * math::beside_zero<math::GeluTanhSlopeZero>(x, plain, math::is_float<V> ? 0.25 : 0.5);
+    return dy * math::beside_zero<math::GeluTanhSlopeZero>(x, plain);
   }
   // e^-u for x >= 0. u is cut so that its largest parts are exact: h is x in multiples of 1/4, and the first parts of
   // the two factors have 6 bits. So the error does not grow with u.

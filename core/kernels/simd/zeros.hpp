@@ -10,6 +10,8 @@ inline namespace FIT_ISA_NAMESPACE {
 struct SiluSlopeZero {
   static constexpr double zero = -1.2784645427610737, rest = -1.094699418309343743e-16;
   template <class V>
+  static constexpr double near = 0.5;
+  template <class V>
   static V slope(const V& d) {
     if constexpr (is_float<V>)
       return polynomial(d, 0.2178117f, 0.1466488f, 0.018874649f, -0.015222766f, -0.0066032996f, 0.00012886828f,
@@ -24,6 +26,8 @@ struct SiluSlopeZero {
 
 struct GeluTanhSlopeZero {
   static constexpr double zero = -0.7524614220710163, rest = 3.635560509207686845e-17;
+  template <class V>
+  static constexpr double near = is_float<V> ? 0.25 : 0.5;
   template <class V>
   static V slope(const V& d) {
     if constexpr (is_float<V>)
@@ -40,6 +44,8 @@ struct GeluTanhSlopeZero {
 
 struct MishSlopeZero {
   static constexpr double zero = -1.1924312145154952, rest = -4.848482984803104555e-17;
+  template <class V>
+  static constexpr double near = 0.5;
   template <class V>
   static V slope(const V& d) {
     if constexpr (is_float<V>)
@@ -84,9 +90,9 @@ inline V from_zero(const V& x) {
 
 // f'(x): `plain`, except next to the zero.
 template <class Zero, class V>
-inline V beside_zero(const V& x, const V& plain, double near = 0.5) {
+inline V beside_zero(const V& x, const V& plain) {
   const V d = from_zero<Zero>(x);
-  return xsimd::select(xsimd::abs(d) < V(near), d * Zero::slope(d), plain);
+  return xsimd::select(xsimd::abs(d) < V(Zero::template near<V>), d * Zero::slope(d), plain);
 }
 
 // gelu'(-a) e^(a^2 / 2) = (Phi(-a) - a phi(a)) e^(a^2 / 2) for a >= 0: the distance from its zero, times a minimax fit
