@@ -212,6 +212,18 @@ class Sheet:
                 found.append((at // 3 % self.width, at // 3 // self.width))
 
 
+# Milliseconds for 2^20 multiplications and additions in a plain loop, the least of some.
+PACE = """(() => {
+  const a = new Float32Array(4096).fill(0.5), b = new Float32Array(4096).fill(0.25);
+  let best = Infinity, sum = 0;
+  for (let round = 0; round < 9; ++round) {
+    const start = performance.now();
+    for (let r = 0; r < 4096; ++r) for (let i = 0; i < 4096; ++i) sum += a[i] * b[i];
+    best = Math.min(best, performance.now() - start);
+  }
+  return sum > 0 ? best / 16 : NaN;
+})()"""
+
 # Marks two corners of what is printed, and remembers what the canvas shows when it is: [x, y, colour] of points.
 ON_PAPER = """(() => {
   const stage = document.querySelector('.workbench .stage'), mark = (x, y) => {
@@ -313,6 +325,11 @@ class Page:
         """Milliseconds for which the page has kept a processor busy, whatever else the machine does."""
         metrics = self.call("Performance.getMetrics")["metrics"]
         return 1000 * next(m["value"] for m in metrics if m["name"] == "TaskDuration")
+
+    def million(self):
+        """Milliseconds that this browser takes now for a million (2^20) steps of a plain loop: times are told in these, as
+        machines differ and a machine has slow minutes."""
+        return self.js(PACE)
 
     def holds(self, condition):
         """Whether it is true now. A page that is just being replaced by the next one has no answer yet: false."""

@@ -371,16 +371,17 @@ def keyboard(page):
 
 def large(b, open_page):
     # The best of some: other programs may run beside this one.
-    opened = float("inf")
+    opened, pace = float("inf"), float("inf")
     for last in [False] * 4 + [True]:
         page = open_page("large")
         opened = min(opened, page.js("performance.getEntriesByName('ready')[0].startTime"))
         page.wait("document.documentElement.dataset.checked === 'true'")
+        pace = min(pace, page.million())
         if not last:
             page.close()
+    tokens = page.js("document.querySelectorAll('.strip .token').length")
     check("a million parameters agree with C++", of(page, "#badge", "className") == "good", of(page, "#badge"))
-    check("a million parameters open in a second", opened < 1000, opened)
-    check("the text has 64 tokens", page.js("document.querySelectorAll('.strip .token').length") == 64)
+    check("the text has 64 tokens", tokens == 64)
 
     def keys(typed):
         before = b.processor_time()
@@ -395,15 +396,17 @@ def large(b, open_page):
           }}
           return times.sort((a, b) => a - b);
         }})()""")
-        return times, (b.processor_time() - before) / len(times)
+        # Beside other programs a page waits for a processor: then the processor time counts, of all threads.
+        return min(times[0], (b.processor_time() - before) / len(times))
 
-    (end, end_work), (begin, begin_work) = keys("text.value.slice(0, -1) + 'abcdefghi'[i]"), keys("'bcdefghij'[i] + text.value.slice(1)")
-    print(f"       a million parameters: open in {opened:.0f} ms; a key at the end of 64 tokens takes {end[0]:.0f} ms (median {end[4]:.0f}), "
-          f"at the beginning {begin[0]:.0f} ms (median {begin[4]:.0f}); of processor time {end_work:.0f} and {begin_work:.0f} ms")
-    # Beside other programs a page waits for a processor: then the processor time counts, of all threads.
-    check("a key at the end of 64 tokens takes less than 100 ms", min(end[0], end_work) < 100, end, end_work)
+    end, begin = keys("text.value.slice(0, -1) + 'abcdefghi'[i]"), keys("'bcdefghij'[i] + text.value.slice(1)")
+    plain = tokens * pace  # a plain loop with a step for each parameter and token
+    print(f"       a million parameters: open in {opened:.0f} ms; a key at the end of 64 tokens takes {end:.0f} ms, "
+          f"at the beginning {begin:.0f} ms; a loop of as many steps {plain:.0f} ms")
+    check("a million parameters open in the time of sixteen such loops", opened < 16 * plain, opened, plain)
+    check("a key at the end takes less than the loop", end < plain, end, plain)
     # All tokens are computed anew.
-    check("and one at the beginning less than 100 ms", min(begin[0], begin_work) < 100, begin, begin_work)
+    check("and one at the beginning less than two", begin < 2 * plain, begin, plain)
     check("a million parameters: no error, no request", not page.problems(), page.problems())
     page.close()
 
