@@ -170,7 +170,7 @@ void record_call(const AttentionCall& call, Computed& computed) {
                                                       {"scale", call.a.scale},
                                                       {"causal", call.a.causal},
                                                       {"window", call.a.window},
-                                                      {"dropout", call.a.dropout},
+                                                      {"dropout", call.a.dropout.p},
                                                       {"mask", call.options.mask()},
                                                       {"alibi", call.alibi},
                                                       {"attends", call.attends.has_value()},

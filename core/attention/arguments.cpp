@@ -250,7 +250,6 @@ AttentionCall check_call(const char* op, std::array<Heads, 3> operands, const At
   kernels::Attention<>& a = call.a;
   check_numbers(op, o);
   a.scale = scale_of(op, a.D, dtype, o);
-  a.dropout = o.cache() ? 0 : o.dropout();
   a.causal = o.causal();
   a.window = o.window() < (a.causal ? a.Sk : std::max(a.Sq, a.Sk)) ? o.window() : 0;
   a.reproducible = reproducible();

@@ -9,7 +9,7 @@
 #include "kernels/copy.hpp"
 #include "kernels/rows/rows_softmax.hpp"
 #include "ops/common/precision.hpp"
-#include "ops/linalg/batch_rows.hpp"
+#include "ops/elementwise/dropout.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -85,21 +85,15 @@ AttentionResult answer(const AttentionCall& call, const AttentionResult& r) {
 
 }  // namespace
 
-void draw_key(AttentionCall& call) {
-  if (call.a.dropout == 0) return;
-  Generator* const given = call.options.generator();
-  Generator& g = given ? *given : default_generator();
-  call.a.key = {g.seed(), g.next_call()};
-  call.a.first_weight = batch_rows.first_element(call.scores());
-}
-
 AttentionResult attend(const char* op, const Heads& q, const Heads& k, const Heads& v,
                        const AttentionOptions& options) {
   const Scoped recording(thread_state.recording, thread_state.recording && !options.cache());
   AttentionCall call = check_call(op, {q, k, v}, options);
   call.plan = plan_tiles(op, call.a, call.a.B, call.a.H, options.mask(), call.attends);
   call.plan.apply(call.a);
-  draw_key(call);
+  Generator* const given = options.generator();
+  if (!options.cache())
+    call.a.dropout = draw_dropout(options.dropout(), given ? *given : default_generator(), call.scores());
   append_to_cache(call);
   if (call.empty()) return answer(call, decomposed_attention(call));
   const std::optional<AttentionInfo> info = observed_call(call);

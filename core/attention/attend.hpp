@@ -62,9 +62,6 @@ AttentionResult attend(const char* op, const Heads& q, const Heads& k, const Hea
 /// must outlive the call.
 AttentionCall check_call(const char* op, std::array<Heads, 3> operands, const AttentionOptions& options);
 
-/// With dropout, draws the key of a call from the generator.
-void draw_key(AttentionCall& call);
-
 /// The rules for the numbers of the options, whoever holds them: dropout, temperature, scale and window.
 void check_numbers(const char* op, const AttentionOptions& options);
 

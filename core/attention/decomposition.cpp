@@ -82,10 +82,10 @@ AttentionResult decomposed_attention(const AttentionCall& call, const AttentionI
     });
     observed("scores", scores.detach());
   }
-  Tensor dropped = weights;
-  if (a.dropout > 0)  // a product, not a choice: a NaN shows even if it is dropped
-    dropped = weights * dropout_at(ones_like(weights), a.dropout, a.key.seed, a.key.call, a.first_weight);
-  Tensor output = masked_pv(dropped, Transpose::no, V, attends);
+  Tensor after_dropout = weights;
+  if (a.dropout.p > 0)  // a product, not a choice: a NaN shows even if it is dropped
+    after_dropout = weights * dropped(ones_like(weights), a.dropout);
+  Tensor output = masked_pv(after_dropout, Transpose::no, V, attends);
   if (edits) output = edited_attention(*edits, "the output", &Observer::edit_output, output);
   if (call.q().layout != HeadLayout::first) output = transpose(output, 1, 2);
   output = reshape(output, call.output_shape()).to(call.dtype());

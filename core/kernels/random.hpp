@@ -1,6 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 
 #include "kernels/simd/isa.hpp"
@@ -18,15 +16,18 @@ struct RandomKey {
 
 constexpr std::int64_t random_group = 64;
 
-inline namespace FIT_ISA_NAMESPACE {
-/// An element is dropped with probability p: if its word <= drop_limit(p). All ops with dropout use this, so that a
-/// fused kernel and its decomposition drop the same elements. 0 < p <= 1.
-inline std::uint32_t drop_limit(double p) {
-  return static_cast<std::uint32_t>(std::max(std::round(p * 0x1p32) - 1, 0.0));
-}
-/// The factor of the elements that are kept: 1 / (1 - p).
-inline double keep_scale(double p) { return p < 1 ? 1 / (1 - p) : 0; }
-}  // namespace FIT_ISA_NAMESPACE
+/// What a call drops: each element with probability p. The others are multiplied by 1 / (1 - p). All ops with dropout
+/// use this, so that a fused kernel and its decomposition drop the same elements.
+struct Dropout {
+  double p = 0;             // 0 … 1; 0: nothing is dropped
+  RandomKey key{};          // with an element's number decides whether it is dropped
+  std::int64_t first = 0;   // the number of the first element
+  std::uint32_t limit = 0;  // with p > 0 an element is dropped if its word <= limit
+  double kept = 1;          // the factor of the others
+
+  Dropout() = default;
+  explicit Dropout(double p, RandomKey key = {}, std::int64_t first = 0);
+};
 
 template <class T>
 struct Random {
@@ -36,8 +37,8 @@ struct Random {
   // and 3 units in the last place. first must be a multiple of random_group.
   void (*uniform)(T* out, RandomKey key, std::int64_t first, std::int64_t n);
   void (*normal)(T* out, RandomKey key, std::int64_t first, std::int64_t n);
-  // y[i] = word <= limit ? 0 : x[i] * scale, for elements first + i; y may be x. first is a multiple of random_group.
-  void (*dropout)(T* y, const T* x, RandomKey key, std::int64_t first, std::int64_t n, std::uint32_t limit, T scale);
+  // y[i] = word <= limit ? 0 : x[i] * kept, for elements first + i; y may be x. first is a multiple of random_group.
+  void (*dropout)(T* y, const T* x, const Dropout& d, std::int64_t first, std::int64_t n);
 };
 
 template <class IsaTag, class T>

@@ -120,12 +120,14 @@ void normal(T* out, RandomKey key, std::int64_t first, std::int64_t n) {
 }
 
 template <class T>
-void dropout(T* y, const T* x, RandomKey key, std::int64_t first, std::int64_t n, std::uint32_t limit, T scale) {
+void dropout(T* y, const T* x, const Dropout& d, std::int64_t first, std::int64_t n) {
+  const std::uint32_t limit = d.limit;
+  const T kept = static_cast<T>(d.kept);
   for (std::int64_t i = 0; i < n; i += group) {
     alignas(64) std::uint32_t word[group];
-    group_words(word, key, (first + i) / group);
+    group_words(word, d.key, (first + i) / group);
     const std::int64_t count = n - i < group ? n - i : group;
-    for (std::int64_t j = 0; j < count; ++j) y[i + j] = word[j] <= limit ? T(0) : x[i + j] * scale;
+    for (std::int64_t j = 0; j < count; ++j) y[i + j] = word[j] <= limit ? T(0) : x[i + j] * kept;
   }
 }
 

@@ -41,16 +41,16 @@ AttentionResult AttentionLayer::operator()(const Tensor& query, const Tensor& ke
 
 void ScaledDotProductAttention::fields(Fields& f) { f.self(*this); }
 
+ScaledDotProductAttention::ScaledDotProductAttention(const char* op, const AttentionOptions& numbers)
+    : numbers_(numbers) {
+  fit::detail::check_numbers(op, numbers);
+}
+
 ScaledDotProductAttention::ScaledDotProductAttention(double dropout, double temperature, std::optional<double> scale,
                                                      Generator& generator)
     : ScaledDotProductAttention(
           "ScaledDotProductAttention",
           AttentionOptions().dropout(dropout).temperature(temperature).scale(scale).generator(&generator)) {}
-
-ScaledDotProductAttention::ScaledDotProductAttention(const char* op, const AttentionOptions& numbers)
-    : numbers_(numbers) {
-  fit::detail::check_numbers(op, numbers);
-}
 
 Tensor ScaledDotProductAttention::attend(const Heads& q, const Heads& k, const Heads& v,
                                          const AttentionContext& context, const AttentionTerms& own) const {
@@ -107,12 +107,6 @@ void check_input(const char* name, const Tensor& x, const Linear& projection, co
 
 FIT_FIELDS_OF(MultiHeadAttention, w_q, w_k, w_v, w_o, bias_k, bias_v, attention)
 
-MultiHeadAttention::MultiHeadAttention(std::int64_t d_model, std::int64_t num_heads, double dropout, bool bias)
-    : MultiHeadAttention(multi_head, d_model, num_heads, MultiHeadAttentionOptions(dropout).bias(bias)) {}
-
-MultiHeadAttention::MultiHeadAttention(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& o)
-    : MultiHeadAttention(multi_head, d_model, num_heads, o) {}
-
 MultiHeadAttention::MultiHeadAttention(const char* op, std::int64_t d_model, std::int64_t num_heads,
                                        const MultiHeadAttentionOptions& o)
     : AttentionLayer(TakesUnpadded()),
@@ -133,6 +127,12 @@ MultiHeadAttention::MultiHeadAttention(const char* op, std::int64_t d_model, std
   for (Parameter* const p : {&bias_k, &bias_v})  // Glorot & Bengio 2010
     *p = Parameter(init::normal_(Tensor::empty({1, 1, width}), 0, 1 / std::sqrt(static_cast<double>(width))));
 }
+
+MultiHeadAttention::MultiHeadAttention(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& o)
+    : MultiHeadAttention(multi_head, d_model, num_heads, o) {}
+
+MultiHeadAttention::MultiHeadAttention(std::int64_t d_model, std::int64_t num_heads, double dropout, bool bias)
+    : MultiHeadAttention(multi_head, d_model, num_heads, MultiHeadAttentionOptions(dropout).bias(bias)) {}
 
 Tensor MultiHeadAttention::forward(const Tensor& given_query, const Tensor& given_key, const Tensor& given_value,
                                    const AttentionContext& context) const {

@@ -32,20 +32,16 @@ Tensor grown(const Tensor& before, const Heads& now) {
 
 }  // namespace
 
-AttentionOptions AttentionContext::options(const AttentionOptions& own) const {
-  if (own.cache() && cache) check::fail(context_op, "a cache is given by the layer and by its call: give one of them");
+AttentionTerms AttentionContext::with(const AttentionTerms& own) const {
   const std::int64_t windows[] = {own.window(), terms.window()};  // 0: none
-  AttentionOptions all = own;
-  all.mask(combine_masks(own.mask(), terms.mask()));
-  all.attends(own.attends() & terms.attends());
-  all.causal(own.causal() || terms.causal() || cache || past);
-  all.window(windows[0] == 0 || windows[1] == 0 ? windows[0] + windows[1] : std::min(windows[0], windows[1]));
-  all.bias(one_of("a bias", own.bias(), terms.bias()));
-  all.alibi(one_of("alibi", own.alibi(), terms.alibi()));
-  all.sink(one_of("a sink", own.sink(), terms.sink()));
-  all.score(one_of("a score", own.score(), terms.score()));
-  if (cache) all.cache(*cache);
-  return all;
+  return AttentionTerms(combine_masks(own.mask(), terms.mask()))
+      .attends(own.attends() & terms.attends())
+      .causal(own.causal() || terms.causal() || cache || past)
+      .window(windows[0] == 0 || windows[1] == 0 ? windows[0] + windows[1] : std::min(windows[0], windows[1]))
+      .bias(one_of("a bias", own.bias(), terms.bias()))
+      .alibi(one_of("alibi", own.alibi(), terms.alibi()))
+      .sink(one_of("a sink", own.sink(), terms.sink()))
+      .score(one_of("a score", own.score(), terms.score()));
 }
 
 Tensor AttentionContext::attend(const Heads& q, const Heads& k, const Heads& v, const AttentionOptions& own) const {
@@ -54,7 +50,11 @@ Tensor AttentionContext::attend(const Heads& q, const Heads& k, const Heads& v, 
                 ": the output alone is returned; set AttentionContext::weights, or call fit::attend()");
   if (past && (cache || weights))
     check::fail(context_op, "past keys and ", cache ? "a cache" : "a list of weights", " are given: give one of them");
-  const AttentionOptions all = options(own).weights(weights != nullptr);
+  if (own.cache() && cache) check::fail(context_op, "a cache is given by the layer and by its call: give one of them");
+  AttentionOptions all = own;
+  static_cast<AttentionTerms&>(all) = with(own);
+  all.weights(weights != nullptr);
+  if (cache) all.cache(*cache);
   if (past) {
     *past = {grown(past->keys, k), grown(past->values, v)};
     const Tensor joint = features_of(q), all_q = by_head(joint, joint.size(2) / past->keys.size(3));

@@ -1,6 +1,7 @@
 #pragma once
 #include "attention/attend.hpp"
 #include "fit/attention/attention.hpp"
+#include "ops/elementwise/dropout.hpp"
 #include "support/attention_reference.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
@@ -60,7 +61,7 @@ inline AttentionResult decomposed(const Heads& q, const Heads& k, const Heads& v
   detail::AttentionCall call = detail::check_call(op, {q, k, v}, o);
   call.plan = detail::plan_tiles(op, call.a, call.a.B, call.a.H, o.mask(), call.attends);
   call.plan.apply(call.a);
-  detail::draw_key(call);
+  call.a.dropout = draw_dropout(o.dropout(), o.generator() ? *o.generator() : default_generator(), call.scores());
   return detail::decomposed_attention(call);
 }
 

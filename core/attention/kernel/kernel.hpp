@@ -32,10 +32,8 @@ struct Attention;
 template <>
 struct Attention<void> : Visibility {
   std::int64_t B = 0, H = 0, kv_heads = 0, D = 0, Dv = 0;
-  double scale = 1;    // of the products of q and k
-  double dropout = 0;  // of weights; element (b, h, i, j) has number first_weight + ((b H + h) Sq + i) Sk + j
-  RandomKey key{};     // with the number decides which weights are dropped
-  std::int64_t first_weight = 0;
+  double scale = 1;           // of the products of q and k
+  Dropout dropout;            // of weights; (b, h, i, j) has number dropout.first + ((b H + h) Sq + i) Sk + j
   bool reproducible = false;  // Reproducible: few queries are computed in the order of many
 
   [[gnu::always_inline]] std::int64_t group() const { return H / kv_heads; }  // query heads that share one of k and v

@@ -141,10 +141,11 @@ RowLanes<W> row_scores(const Row<W>& r, W* s) {
 template <class W>
 FIT_ONE_COPY void drop_factors(const Row<W>& r, W* factors) {
   alignas(64) std::uint32_t words[N];
-  random<W>().words(words, r.a.key, r.a.first_weight + r.index() * r.a.Sk + r.j0, r.count);
-  const std::uint32_t limit = drop_limit(r.a.dropout);
-  const W keep = static_cast<W>(keep_scale(r.a.dropout));
-  for (std::int64_t j = 0; j < r.count; ++j) factors[j] = words[j] <= limit ? W(0) : keep;
+  const Dropout& d = r.a.dropout;
+  random<W>().words(words, d.key, d.first + r.index() * r.a.Sk + r.j0, r.count);
+  const std::uint32_t limit = d.limit;
+  const W kept = static_cast<W>(d.kept);
+  for (std::int64_t j = 0; j < r.count; ++j) factors[j] = words[j] <= limit ? W(0) : kept;
   for (std::int64_t j = r.count; j < r.width; ++j) factors[j] = 0;
 }
 
@@ -157,7 +158,7 @@ void multiply_row(W* x, const W* factors, std::int64_t width) {
 // Applies dropout to a row of weights.
 template <class W>
 void drop(const Row<W>& r, W* weights) {
-  if (r.a.dropout == 0) return;
+  if (r.a.dropout.p == 0) return;
   alignas(64) W factors[N];
   drop_factors(r, factors);
   multiply_row(weights, factors, r.width);

@@ -147,12 +147,12 @@ void score_gradients(const AttentionBackward<T>& call, ScoreRows<W>& score, cons
       W* const weight = p + i * N;
       W* const dscore = ds + i * N;
       alignas(64) W factors[N];
-      if (a.dropout > 0) {
+      if (a.dropout.p > 0) {
         drop_factors(r, factors);
         multiply_row(dscore, factors, r.width);
       }
       row_weights(r, call.stats, results + (i - first) * N, weight, dscore, delta[r.index()]);
-      if (a.dropout > 0) multiply_row(weight, factors, r.width);
+      if (a.dropout.p > 0) multiply_row(weight, factors, r.width);
       if (score) attends[i - first] = r.attends;
     }
     if (score) score.backward(attends, ds + first * N, call.d.dtables);

@@ -1,10 +1,13 @@
 #pragma once
 #include "fit/ops/ops.hpp"
+#include "kernels/random.hpp"
 
 namespace fit {
 
-/// dropout() with the random numbers of call `call` under `seed`: each call drops the same elements. It is linear in x,
-/// so it is its own adjoint and stores no mask. `first` is the number of x's first element.
-Tensor dropout_at(const Tensor& x, double p, std::uint64_t seed, std::uint64_t call, std::int64_t first);
+/// What the next call of g drops of a tensor of this shape. With p = 0 nothing is drawn from g.
+kernels::Dropout draw_dropout(double p, Generator& g, const Shape& shape);
+
+/// x without what `d` drops. It is linear in x, so it is its own adjoint and stores no mask.
+Tensor dropped(const Tensor& x, const kernels::Dropout& d);
 
 }  // namespace fit

@@ -161,7 +161,7 @@ Tensor bernoulli(double p, const Shape& shape, Generator& g) {
   if (!(p >= 0 && p <= 1)) check::fail("bernoulli", "p is ", p, ": it must be in 0 … 1");
   Tensor y = Tensor::empty(shape, DType::boolean);
   bool* const out = y.fresh<bool>();
-  const std::uint32_t limit = kernels::drop_limit(p);
+  const std::uint32_t limit = kernels::Dropout(p).limit;
   each_word(y.numel(), g, [&](std::int64_t i, std::uint32_t word) { out[i] = p > 0 && word <= limit; });
   return y;
 }

@@ -123,14 +123,12 @@ struct Call {
     if (f.bias) a.bias = bias.read();
     for (std::int64_t h = 0; h < f.H; ++h) slopes.push_back(W<T>(0.3) / static_cast<W<T>>(h + 1));
     if (f.alibi) a.alibi = slopes.data();
-    a.dropout = f.dropout, a.key = {5, 6};
+    a.dropout = kernels::Dropout(f.dropout, {5, 6});
     const auto n = static_cast<std::size_t>(f.B * f.H * f.Sq * f.Sk);
     std::vector<std::uint32_t> words(n);
-    kernels::random<W<T>>().words(words.data(), a.key, 0, static_cast<std::int64_t>(n));
+    kernels::random<W<T>>().words(words.data(), a.dropout.key, 0, static_cast<std::int64_t>(n));
     for (const std::uint32_t w : words)
-      factor.push_back(f.dropout == 0                        ? W<T>(1)
-                       : w <= kernels::drop_limit(f.dropout) ? W<T>(0)
-                                                             : static_cast<W<T>>(kernels::keep_scale(f.dropout)));
+      factor.push_back(f.dropout > 0 && w <= a.dropout.limit ? W<T>(0) : static_cast<W<T>>(a.dropout.kept));
   }
   void read_mask() {
     if (!f.mask) return;

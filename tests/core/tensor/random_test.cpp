@@ -64,20 +64,19 @@ void check_random(std::int64_t first, std::int64_t n) {
   k.normal(z.data(), key, first, n);
   std::mt19937_64 random(1);
   GuardedBuffer<T> x = drawn<T>(n, 1, between(-2, 2), random);
-  const std::uint32_t limit = kernels::drop_limit(0.3);
-  const T scale = T(1.25);
-  k.dropout(y.data(), x.data(), key, first, n, limit, scale);
+  const kernels::Dropout d(0.3, key);
+  k.dropout(y.data(), x.data(), d, first, n);
   Worst worst;
   bool same = u.guards_intact() && z.guards_intact() && y.guards_intact();
   for (std::int64_t i = 0; i < n; ++i) {
     same = same && u[i] == uniform_of<T>(key, first + i);
     worst.add(i, z[i], normal_of<T>(key, first + i));
-    same = same && y[i] == (word_of(key, first + i) <= limit ? T(0) : x[i] * scale);
+    same = same && y[i] == (word_of(key, first + i) <= d.limit ? T(0) : x[i] * static_cast<T>(d.kept));
   }
   CHECK(same);
   INFO(worst);
   CHECK(worst.within_bounds());
-  k.dropout(x.data(), x.data(), key, first, n, limit, scale);
+  k.dropout(x.data(), x.data(), d, first, n);
   CHECK(x.values() == y.values());
 }
 
@@ -262,20 +261,21 @@ TEST_CASE("dropout: what survives is scaled, and the gradient takes the same way
       kernels::random<float>().words(word.data(), {8, 1}, 0, x.numel());
       const auto flags = kept.to_vector<bool>();
       bool same = true;
-      for (std::size_t i = 0; i < word.size(); ++i) same = same && flags[i] == (word[i] > kernels::drop_limit(0.3));
+      for (std::size_t i = 0; i < word.size(); ++i) same = same && flags[i] == (word[i] > kernels::Dropout(0.3).limit);
       CHECK(same);
-      CHECK(same_bits(dropout_at(x.detach(), 0.3, 8, 1, 0), y.detach()));
+      CHECK(same_bits(dropped(x.detach(), kernels::Dropout(0.3, {8, 1})), y.detach()));
       CHECK_FALSE(same_bits(dropout(x.detach(), 0.3, g), y.detach()));  // another call
     });
 }
 
 TEST_CASE("an element is dropped with the probability that is asked for, to the last of 2^32", "[random]") {
-  CHECK(kernels::drop_limit(0x1p-32) == 0);
-  CHECK(kernels::drop_limit(0.25) == 0x40000000u - 1);
-  CHECK(kernels::drop_limit(0.5) == 0x80000000u - 1);
-  CHECK(kernels::drop_limit(1) == 0xffffffffu);
-  CHECK(kernels::keep_scale(0.75) == 4);
-  CHECK(kernels::keep_scale(1) == 0);
+  using kernels::Dropout;
+  CHECK(Dropout(0x1p-32).limit == 0);
+  CHECK(Dropout(0.25).limit == 0x40000000u - 1);
+  CHECK(Dropout(0.5).limit == 0x80000000u - 1);
+  CHECK(Dropout(1).limit == 0xffffffffu);
+  CHECK(Dropout(0.75).kept == 4);
+  CHECK(Dropout(1).kept == 0);
 }
 
 TEST_CASE("dropout: of nothing, of everything, and of what is not finite", "[random]") {
