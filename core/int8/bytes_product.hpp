@@ -97,7 +97,8 @@ inline void gemm_rounded_parallel(std::int64_t m, const ByteRows& x, const Int8T
                         });
   }
   constexpr double faster = 4;  // than products of floats
-  const Tiling t = tiling(m, n, 2 / faster * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k));
+  const double flops = 2 / faster * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  const Tiling t = tiling(m, n, flops, num_threads());
   parallel_for(t.count(), 1, dynamic_schedule, [&](std::int64_t i, std::int64_t end) {
     for (; i < end; ++i) tile(t.row(i), std::min(t.rows, m - t.row(i)), t.col(i), std::min(t.cols, n - t.col(i)));
   });

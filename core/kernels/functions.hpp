@@ -118,7 +118,7 @@ struct Expm1 : FromInput {
   FIT_F(x) { return math::expm1(x); }
   // 0 for dy = 0, even if e^x is infinite; NaN stays.
   FIT_DF(x) {
-    const V dx = math::times_exp(dy, x, math::exp_normal(x));
+    const V dx = math::times_exp(dy, x);
     return select(dy == V(0) && x <= V(infinity), V(0), dx);
   }
   FIT_DDF(x) { return exp(x); }
@@ -191,7 +191,7 @@ struct Atan : FromInput {
 // 0; NaN stays.
 template <class V>
 V times_hyperbolic(const V& dy, const V& f, const V& x) {
-  const V a = xsimd::abs(x), large = math::times_exp(V(0.5) * dy, a, math::exp_normal(a));
+  const V a = xsimd::abs(x), large = math::times_exp(V(0.5) * dy, a);
   const V dx = select(a > V(80), select(f < V(0), -large, large), dy * f);
   return select(dy == V(0) && a <= V(infinity), V(0), dx);
 }
@@ -260,7 +260,7 @@ struct Tanh : FromInput {
 struct Erf : FromInput {
   static constexpr double two_over_sqrt_pi = 1.12837916709551257390;
   FIT_F(x) { return math::erf(x); }
-  FIT_DF(x) { return dy * math::times_gaussian(V(two_over_sqrt_pi), clamp(x, -40, 40), 1); }
+  FIT_DF(x) { return dy * math::Decay<V>::gaussian(math::size_to<V>(x, 13), 1).times(V(two_over_sqrt_pi)); }
   FIT_DDF(x) {
     const Tensor c = near(x);
     return times_gaussian(c * (-2 * two_over_sqrt_pi), c, 1);
@@ -310,7 +310,7 @@ struct TanhSoftplus {
         n(select(s.negative, s.power + V(2), V(1) + V(2) * s.power)),
         d(select(s.negative, V(2), V(2) * s.power * s.power)),
         r(V(1) / (select(s.negative, s.power, V(1)) * n + d)) {}
-  V times_e(const V& m) const { return select(s.negative, math::times_exp(m, s.a, s.power), m); }  // m e
+  V times_e(const V& m) const { return select(s.negative, s.e.times(m), m); }  // m e
 
   math::Sigmoid<V> s;
   V n, d, r;  // r: 1 / (n e + d)
@@ -432,7 +432,7 @@ struct Elu : FromInput {
   FIT_F(x) { return select(x <= V(0), p * xsimd::expm1(x), x); }
   FIT_DF(x) {
     const V c = clamp(x, -1000, 0);
-    return select(x > V(0), dy, dy * math::times_exp(p, c, math::exp_normal(c)));
+    return select(x > V(0), dy, dy * math::Decay<V>(c).times(p));
   }
   FIT_DDF(x) { return where(x >= 0, 0, exp(clamp(x, -1000, 0)) * p); }
 };
@@ -450,7 +450,7 @@ struct Selu : FromInput {
   FIT_F(x) { return select(x <= V(0), V(scale * alpha) * math::expm1(x), V(scale) * x); }
   FIT_DF(x) {
     const V c = clamp(x, -1000, 0);
-    return dy * select(x > V(0), V(scale), math::times_exp(V(scale * alpha), c, math::exp_normal(c)));
+    return dy * select(x > V(0), V(scale), math::Decay<V>(c).times(V(scale * alpha)));
   }
   FIT_DDF(x) { return where(x >= 0, 0, exp(clamp(x, -1000, 0)) * (scale * alpha)); }
 };
@@ -459,12 +459,12 @@ struct Selu : FromInput {
 struct Gelu : FromInput {
   static constexpr double density = 0.39894228040143267794;  // phi(0) = 1 / sqrt(2 pi)
   FIT_F(x) {
-    const V a = xsimd::min(V(40), xsimd::abs(x));
-    return clamp(x, 0, infinity) - math::times_gaussian(a * math::mills(a), a, 0.5);
+    const V a = math::size_to<V>(x, 18);
+    return clamp(x, 0, infinity) - math::Decay<V>::gaussian(a, 0.5).times(a * math::mills(a));
   }
   FIT_DF(x) {
-    const V a = xsimd::min(V(40), xsimd::abs(x));
-    const V tail = math::times_gaussian(math::GeluSlope::scaled(a), a, 0.5);
+    const V a = math::size_to<V>(x, 18);
+    const V tail = math::Decay<V>::gaussian(a, 0.5).times(math::GeluSlope::scaled(a));
     return dy * select(x < V(0), tail, V(1) - tail);
   }
   // f'' = phi (2 - x^2), because phi' = -x phi
@@ -478,11 +478,15 @@ struct Gelu : FromInput {
 // f = x s with s = sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3); f' = s (1 + x (1 - s) 2 u')
 struct GeluTanh : FromInput {
   static constexpr double scale = 2 * 0.79788456080286535588, cubic = 0.044715 * scale;
-  FIT_F(x) { return math::GeluTanhGate<V>(clamp(x, -40, 40)).times(clamp(x, -40, infinity)); }
+  FIT_F(x) {
+    using Gate = math::GeluTanhGate<V>;
+    return Gate(clamp(x, -Gate::limit, Gate::limit)).s.times(clamp(x, -Gate::limit, infinity));
+  }
   FIT_DF(x) {
-    const math::GeluTanhGate<V> gate(clamp(x, -40, 40));
+    using Gate = math::GeluTanhGate<V>;
+    const Gate gate(clamp(x, -Gate::limit, Gate::limit));
     const V twice_du = math::polynomial(gate.square, scale, 3 * cubic);
-    const V plain = gate.times(xsimd::fma(gate.x * gate.s.rest(), twice_du, V(1)));
+    const V plain = gate.s.times(xsimd::fma(gate.x * gate.s.rest(), twice_du, V(1)));
     return dy * math::beside_zero<math::GeluTanhSlopeZero>(x, plain);
   }
   // e^-u for x >= 0. u is cut so that its largest parts are exact: h is x in multiples of 1/4, and the first parts of

@@ -67,11 +67,13 @@ void gemm(const GemmParams<T>& p, const T* a, const T* b, T* c) {
   }
 }
 
-Tiling tiling(std::int64_t m, std::int64_t n, double flops) {
-  // A tile takes some tens of microseconds. Their number is a power of two if the shape allows it: so the tiles are
-  // even for 2, 4, … 64 threads.
+Tiling tiling(std::int64_t m, std::int64_t n, double flops, std::int64_t threads) {
+  // A tile takes some tens of microseconds or more. Their number is a power of two if the shape allows it: so the tiles
+  // are even for 2, 4, … 64 threads. Four for each of them are enough; another number of threads needs more.
+  const bool even = (threads & (threads - 1)) == 0;
+  const std::int64_t most = even ? std::clamp<std::int64_t>(4 * threads, 8, 64) : 64;
   std::int64_t wanted = 1;
-  while (wanted < 64 && flops >= 20 * parallel_flops * static_cast<double>(wanted)) wanted *= 2;
+  while (wanted < most && flops >= 20 * parallel_flops * static_cast<double>(wanted)) wanted *= 2;
   const auto parts = [](std::int64_t size, std::int64_t part) { return (size + part - 1) / part; };
   const auto cut = [&](std::int64_t size, std::int64_t count, std::int64_t multiple) {
     return std::max<std::int64_t>(parts(parts(size, count), multiple) * multiple, multiple);
@@ -175,7 +177,9 @@ template <class T>
 void gemm_tiled(const GemmParams<T>& p, Route way, const T* a, const T* b, const T* kept, T* c, TileDone done) {
   const bool few_rows = way == Route::gemv || way == Route::gemv_in_order ||
                         ((way == Route::unpacked || kept) && p.m <= gemv_max_m_transposed);
-  const Tiling t = few_rows ? gemv_tiling(p.m, p.n, p.k, sizeof(T)) : tiling(p.m, p.n, p.flops());
+  const Tiling t = few_rows               ? gemv_tiling(p.m, p.n, p.k, sizeof(T))
+                   : way == Route::packed ? tiling(p.m, p.n, p.flops(), num_threads())
+                                          : tiling(p.m, p.n, p.flops());
   if (way != Route::packed || kept) return gemm_tiles(p, t, way, a, b, kept, c, done);
   const std::int64_t depth = packed_depth(p);
   const Scratch<T> packed(panels(p.n) * panel_width * depth);

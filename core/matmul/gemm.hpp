@@ -71,8 +71,7 @@ GemmParams<T> as_row(const GemmParams<T>& p) {
   return row;
 }
 
-// The tiles of c. They depend on its shape only, so that results don't depend on the number of threads. Consecutive
-// tiles read the same columns of b.
+// The tiles of c. Consecutive tiles read the same columns of b.
 struct Tiling {
   std::int64_t rows, cols;  // of a tile
   std::int64_t row_tiles, col_tiles;
@@ -80,7 +79,9 @@ struct Tiling {
   std::int64_t row(std::int64_t i) const { return i % row_tiles * rows; }
   std::int64_t col(std::int64_t i) const { return i / row_tiles * cols; }
 };
-Tiling tiling(std::int64_t m, std::int64_t n, double flops);
+// For `threads` threads: few tiles read a and b less often. No tile changes a bit where an element's order of additions
+// depends on k alone; elsewhere all numbers of threads have the same tiles, those of 64.
+Tiling tiling(std::int64_t m, std::int64_t n, double flops, std::int64_t threads = 64);
 
 // Same for few rows, where reading b takes the time: tiles of about 40 microseconds keep all threads busy.
 inline Tiling gemv_tiling(std::int64_t m, std::int64_t n, std::int64_t k, std::size_t bytes_of_an_element) {

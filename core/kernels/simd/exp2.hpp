@@ -20,17 +20,17 @@ inline V pow2_of_fraction(const V& f) {
 // The number t = n + exponent_bits has n + 254 in its last bits: two exponents with their bias.
 constexpr float exponent_bits = 0x1.8p23F + 254;
 
-// 2^(n + f) for an integer n = t - exponent_bits, -254 <= n <= 200, and |f| <= 1/2, float only. The product with 2^n is
-// rounded once, also where the result is denormal or infinite.
+// y 2^n for an integer n = t - exponent_bits, -254 <= n <= 200, float only: rounded once, also where the result is
+// denormal or infinite.
 template <class V>
-inline V pow2([[maybe_unused]] const V& t, [[maybe_unused]] const V& n, const V& f) {
+inline V scaled(const V& y, [[maybe_unused]] const V& t, [[maybe_unused]] const V& n) {
 #if defined(__AVX512F__)
-  return V(_mm512_scalef_ps(pow2_of_fraction(f), n));
+  return V(_mm512_scalef_ps(y, n));
 #else
   // Of two products, the first is exact; it is 0 for n = -254. (A product that only rounds to 0 takes much longer.)
   const auto power = [](const auto& exponent) { return xsimd::bitwise_cast<V>(exponent << 23); };
   const auto both = xsimd::bitwise_cast<xsimd::as_integer_t<V>>(t), half = both >> 1;
-  return pow2_of_fraction(f) * power(half) * power(both - half);
+  return y * power(half) * power(both - half);
 #endif
 }
 

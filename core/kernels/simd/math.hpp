@@ -32,7 +32,7 @@ inline V exp_limited(const V& x) {
     // x = (n + f) ln 2, with 1 / ln 2 in two parts. The product from which n is subtracted must not be rounded.
     const V c = xsimd::max(V(-176), x), high(1.44269502f), t = xsimd::fma(c, high, V(exponent_bits));  // keeps NaN
     const V n = t - V(exponent_bits);
-    return pow2(t, n, xsimd::fma(c, V(1.92596299e-8f), xsimd::fms(c, high, n)));
+    return scaled(pow2_of_fraction(xsimd::fma(c, V(1.92596299e-8f), xsimd::fms(c, high, n))), t, n);
   } else {
     return xsimd::exp(x);
   }
@@ -230,71 +230,154 @@ inline V times_far_exp(const V& m, const V& x) {
   return (m * half) * half;
 }
 
-// m e^x; `power` is exp_normal(x). Accurate to the last digits, even if e^x alone is beyond the range.
+// m e^x; `power` is exp_normal(x). Accurate to the last digits, even if e^x alone is beyond the range: where x is
+// `far`.
 template <class V>
-inline V times_exp(const V& m, const V& x, const V& power) {
+inline V times_exp(const V& m, const V& x, const V& power, const typename V::batch_bool_type& far) {
   const V y = m * power;
-  const auto far = xsimd::abs(x) > V(is_float<V> ? 87 : 708);
   return xsimd::any(far) ? xsimd::select(far, times_far_exp(m, x), y) : y;
+}
+template <class V>
+inline constexpr Element<V> far_exponent = is_float<V> ? 87 : 708;
+template <class V>
+inline V times_exp(const V& m, const V& x) {
+  return times_exp(m, x, exp_normal(x), xsimd::abs(x) > V(far_exponent<V>));
+}
+
+// e^a for a <= 0, as a number and as a factor of m.
+template <class V>
+struct ExpOfNegative {
+  explicit ExpOfNegative(const V& exponent) : a(exponent), power(exp_limited(a)) {}
+  V value() const { return power; }
+  V times(const V& m) const { return times_exp(m, a, power, a < V(-far_exponent<V>)); }
+
+  V a, power;
+};
+
+// A sum high + low of two numbers of the type, close to x.
+template <class T>
+struct Parts {
+  explicit constexpr Parts(double x) : high(static_cast<T>(x)), low(static_cast<T>(x - static_cast<double>(high))) {}
+  T high, low;
+};
+constexpr double log2_of_e = 1.4426950408889634;
+
+// The same without a branch, and for exponents with more digits than the type has. float: a power of 2 and a fraction,
+// so m is multiplied before it is scaled; e^a is at least 2^-252.
+template <class V, bool = is_float<V>>
+class Decay {
+ public:
+  explicit Decay(const V& a) {
+    constexpr Parts<float> log2_e(log2_of_e);
+    const V c = xsimd::max(V(-174), a);  // keeps NaN
+    begin(xsimd::fma(c, V(log2_e.high), V(exponent_bits)));
+    end(xsimd::fma(c, V(log2_e.low), xsimd::fms(c, V(log2_e.high), n)));
+  }
+  // e^(-f x^2) for f x^2 <= 174. The error of the square counts, as it grows with x.
+  static Decay gaussian(const V& x, double f) {
+    const Parts<float> factor(-f * log2_of_e);
+    const V square = x * x, error = xsimd::fms(x, x, square);
+    Decay d;
+    d.begin(xsimd::fma(square, V(factor.high), V(exponent_bits)));
+    const V rest = xsimd::fma(error, V(factor.high), xsimd::fms(square, V(factor.high), d.n));
+    d.end(xsimd::fma(square, V(factor.low), rest));
+    return d;
+  }
+  // 2^(x y + rest)
+  static Decay of_product(const V& x, const V& y, const V& rest) {
+    Decay d;
+    d.begin(xsimd::fma(x, y, V(exponent_bits)));
+    d.end(xsimd::fms(x, y, d.n) + rest);
+    return d;
+  }
+  V value() const { return scaled(fraction, t, n); }
+  V times(const V& m) const { return scaled(m * fraction, t, n); }
+
+ private:
+  Decay() = default;
+  void begin(const V& sum) { t = sum, n = t - V(exponent_bits); }
+  void end(const V& rest) { fraction = pow2_of_fraction(rest); }
+
+  V t, n, fraction;  // e^a = fraction 2^n; for t see scaled()
+};
+// double: e^(a + more) = e^a (1 + more)
+template <class V>
+class Decay<V, false> {
+ public:
+  explicit Decay(const V& a, const V& small = V(0)) : e(a), more(small) {}
+  static Decay gaussian(const V& x, double f) {
+    const V square = x * x;
+    return Decay(V(-f) * square, V(-f) * xsimd::fms(x, x, square));
+  }
+  V value() const { return e.value(); }
+  V times(const V& m) const { return e.times(xsimd::fma(m, more, m)); }
+
+ private:
+  ExpOfNegative<V> e;
+  V more;
+};
+
+// |x|, limited to where e^(-f x^2) is 0: to `limit` for float, and 40 for double.
+template <class V>
+inline V size_to(const V& x, float limit) {
+  return xsimd::min(V(is_float<V> ? limit : 40), xsimd::abs(x));
 }
 
 // s = sigmoid(x), as a factor, as 1 - s and as the slope s (1 - s). Nothing cancels where s has rounded to 1. Note that
 // (1 + tanh u) / 2 = sigmoid(2 u).
-template <class V>
+template <class V, class E = ExpOfNegative<V>>
 struct Sigmoid {
-  explicit Sigmoid(const V& x) : Sigmoid(-xsimd::abs(x), x) {}
-  // For a = -|x|, and a number with the sign of x.
-  Sigmoid(const V& a, const V& x) : a(a), power(exp_limited(a)), r(V(1) / (V(1) + power)), negative(x < V(0)) {}
+  explicit Sigmoid(const V& x) : Sigmoid(E(-xsimd::abs(x)), x) {}
+  // For e^-|x|, and a number with the sign of x.
+  Sigmoid(const E& power_of_e, const V& x)
+      : e(power_of_e), power(e.value()), r(V(1) / (V(1) + power)), negative(x < V(0)) {}
   V times(const V& m) const {  // m s
-    const V scaled = m * r;
-    return xsimd::select(negative, times_exp(scaled, a, power), scaled);
+    const V part = m * r;
+    return xsimd::select(negative, e.times(part), part);
   }
-  V times_slope(const V& m) const { return times_exp(m * r * r, a, power); }  // m s (1 - s)
-  V rest() const { return xsimd::select(negative, r, power * r); }            // 1 - s
+  V times_slope(const V& m) const { return e.times(m * r * r); }    // m s (1 - s)
+  V rest() const { return xsimd::select(negative, r, power * r); }  // 1 - s
 
-  V a, power, r;
+  E e;
+  V power, r;
   typename V::batch_bool_type negative;
 };
 
-// The factor s = sigmoid(w) of gelu tanh, with w = x (c + k x^2) for |x| <= 40, by a = -|w|. e^a amplifies the rounding
-// error of a, so times() takes it back.
+// The factor s = sigmoid(w) of gelu tanh, with w = x (c + k x^2) for |x| <= limit, by e^-|w|. That amplifies the
+// rounding errors of |w|, so they are computed and taken back.
 template <class V>
 struct GeluTanhGate {
   using T = Element<V>;
-  static constexpr double c = 1.5957691216057308, k = 0.07135481627260025;
-  // c1 has so few bits that p + c1 is exact.
-  static constexpr T c1 = static_cast<T>(is_float<V> ? 1.595768928527832 : 1.5957691216057341);
-  static constexpr T c2 = static_cast<T>(is_float<V> ? 1.930778986805e-7 : -3.430362161966579e-15);  // c - c1
-  static constexpr T k1 = static_cast<T>(k);
-  static constexpr T k2 = static_cast<T>(is_float<V> ? 2.398832395993e-9 : -6.175149918155315e-19);  // k - k1
+  static constexpr T limit = is_float<V> ? 12 : 40;  // x e^-|w| is 0 there
+  // float: times log2(e), because then it is a power of 2. c1 has so few bits that p + c1 is exact.
+  static constexpr T c1 = static_cast<T>(is_float<V> ? 2.30220794677734375 : 1.5957691216057341);
+  static constexpr T c2 = static_cast<T>(is_float<V> ? 2.51366981139134e-7 : -3.430362161966579e-15);  // c - c1
+  static constexpr T k1 = static_cast<T>(is_float<V> ? 0.1029432395800235 : 0.07135481627260025);
+  static constexpr T k2 = static_cast<T>(is_float<V> ? -2.0161984364105e-9 : -6.175149918155315e-19);  // k - k1
 
-  explicit GeluTanhGate(const V& given)
-      : x(given), size(xsimd::abs(x)), square(size * size), p(polynomial(square, -c, -k)), s(size * p, x) {}
+  explicit GeluTanhGate(const V& given) : x(given), size(xsimd::abs(x)), square(size * size), s(decay(), x) {}
 
-  // m s
-  V times(const V& m) const {
-    const V of_square = xsimd::fms(size, size, square), of_p_and_c2 = xsimd::fnms(V(k1), square, p + V(c1));
-    const V rest = xsimd::fnma(V(k1), of_square, of_p_and_c2) - xsimd::fma(V(k2), square, V(c2));
-    const V error = xsimd::fma(size, rest, xsimd::fms(size, p, s.a));
-    const V scaled = m * s.r, y = times_exp(scaled, s.a, s.power);
-    return xsimd::select(s.negative, y * (V(1) + error), scaled);
+  V x, size, square;
+  Sigmoid<V, Decay<V>> s;
+
+ private:
+  Decay<V> decay() const {
+    const V p = polynomial(square, -(c1 + c2), -k1), of_p = xsimd::fnms(V(k1), square, p + V(c1));
+    const V of_square = xsimd::fms(size, size, square), of_constants = xsimd::fma(V(k2), square, V(c2));
+    const V rest = size * (xsimd::fnma(V(k1), of_square, of_p) - of_constants);
+    if constexpr (is_float<V>) {
+      return Decay<V>::of_product(size, p, rest);
+    } else {
+      const V a = size * p;
+      return Decay<V>(a, xsimd::fms(size, p, a) + rest);
+    }
   }
-
-  V x, size, square, p;
-  Sigmoid<V> s;
 };
 
 // m tanh'(x), with tanh x = 2 sigmoid(2 x) - 1
 template <class V>
 inline V times_tanh_slope(const V& m, const V& x) {
   return Sigmoid<V>(x + x).times_slope(V(4) * m);
-}
-
-// m e^(-f a^2), f = 1 or 1/2. Corrects the rounding error of a^2, which grows with a.
-template <class V>
-inline V times_gaussian(const V& m, const V& a, Element<V> f) {
-  const V square = a * a, x = V(-f) * square, error = V(f) * xsimd::fms(a, a, square);
-  return times_exp(xsimd::fnma(m, error, m), x, exp_normal(x));
 }
 
 // Phi(-a) e^(a^2 / 2) for a >= 0, with the normal distribution Phi(x) = (1 + erf(x / sqrt 2)) / 2.
