@@ -24,15 +24,24 @@ inline V clamp(const V& x, Element<V> low, Element<V> high) {
   return xsimd::min(V(high), xsimd::max(V(low), x));
 }
 
+// high + low is x, with twice the digits of float.
+struct Parts {
+  explicit constexpr Parts(double x)
+      : high(static_cast<float>(x)), low(static_cast<float>(x - static_cast<double>(high))) {}
+  float high, low;
+};
+constexpr double log2_of_e = 1.4426950408889634;
+
 // e^x for x <= 90 (double: any x). For double, 0 below the smallest normal number, and possibly infinite slightly too
 // early.
 template <class V>
 inline V exp_limited(const V& x) {
   if constexpr (is_float<V>) {
     // x = (n + f) ln 2, with 1 / ln 2 in two parts. The product from which n is subtracted must not be rounded.
-    const V c = xsimd::max(V(-176), x), high(1.44269502f), t = xsimd::fma(c, high, V(exponent_bits));  // keeps NaN
+    constexpr Parts log2_e(log2_of_e);
+    const V c = xsimd::max(V(-176), x), high(log2_e.high), t = xsimd::fma(c, high, V(exponent_bits));  // keeps NaN
     const V n = t - V(exponent_bits);
-    return scaled(pow2_of_fraction(xsimd::fma(c, V(1.92596299e-8f), xsimd::fms(c, high, n))), t, n);
+    return scaled(pow2_of_fraction(xsimd::fma(c, V(log2_e.low), xsimd::fms(c, high, n))), t, n);
   } else {
     return xsimd::exp(x);
   }
@@ -254,28 +263,21 @@ struct ExpOfNegative {
   V a, power;
 };
 
-// A sum high + low of two numbers of the type, close to x.
-template <class T>
-struct Parts {
-  explicit constexpr Parts(double x) : high(static_cast<T>(x)), low(static_cast<T>(x - static_cast<double>(high))) {}
-  T high, low;
-};
-constexpr double log2_of_e = 1.4426950408889634;
-
 // The same without a branch, and for exponents with more digits than the type has. float: a power of 2 and a fraction,
-// so m is multiplied before it is scaled; e^a is at least 2^-252.
+// so m is multiplied before it is scaled; e^a is at least 2^-252. (Where e^a is needed as a number, too, the branch of
+// ExpOfNegative costs less than to scale twice.)
 template <class V, bool = is_float<V>>
 class Decay {
  public:
   explicit Decay(const V& a) {
-    constexpr Parts<float> log2_e(log2_of_e);
+    constexpr Parts log2_e(log2_of_e);
     const V c = xsimd::max(V(-174), a);  // keeps NaN
     begin(xsimd::fma(c, V(log2_e.high), V(exponent_bits)));
     end(xsimd::fma(c, V(log2_e.low), xsimd::fms(c, V(log2_e.high), n)));
   }
   // e^(-f x^2) for f x^2 <= 174. The error of the square counts, as it grows with x.
   static Decay gaussian(const V& x, double f) {
-    const Parts<float> factor(-f * log2_of_e);
+    const Parts factor(-f * log2_of_e);
     const V square = x * x, error = xsimd::fms(x, x, square);
     Decay d;
     d.begin(xsimd::fma(square, V(factor.high), V(exponent_bits)));
