@@ -23,7 +23,7 @@ inline void stored(const char* op, const char* name, const Tensor& x) {
 /// defined(op, "a", a, "b", b): no argument may be undefined or int8. The checks below include this one.
 [[noreturn, gnu::cold]] void fail_int8(const char* op, const char* name, const Tensor& x);
 template <class... Others>
-void defined(const char* op, const char* name, const Tensor& x, const Others&... others) {
+[[gnu::always_inline]] inline void defined(const char* op, const char* name, const Tensor& x, const Others&... others) {
   stored(op, name, x);
   if (x.dtype() == int8) fail_int8(op, name, x);
   if constexpr (sizeof...(others) > 0) defined(op, others...);

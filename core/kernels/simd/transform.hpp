@@ -20,15 +20,17 @@ struct TailVector {
 
 // For less than a vector. Where parts of vectors are slow to read and write, a program contains one copy of f for both.
 template <class T, class F, class... In>
-[[gnu::noinline, gnu::flatten]] void transform_tail(T* out, std::int64_t n, const F& f, const In*... in) {
 #if defined(__AVX512F__)
+[[gnu::always_inline]] inline void transform_tail(T* out, std::int64_t n, const F& f, const In*... in) {
   store_part(f(load_part<Vec<T>>(in, n)...), out, n);
+}
 #else
+[[gnu::noinline, gnu::flatten]] void transform_tail(T* out, std::int64_t n, const F& f, const In*... in) {
   alignas(64) T y[Vec<T>::size];
   transform_vectors(y, Vec<T>::size, f, static_cast<const T*>(TailVector<In>(in, n).at)...);
   store_part(load<Vec<T>>(y), out, n);
-#endif
 }
+#endif
 
 /// out[i] = f(in[i]...) for i < n, in vectors. The tail uses the same code, so the result of an element does not depend
 /// on its position. out may be one of the inputs.

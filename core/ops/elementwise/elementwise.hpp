@@ -44,7 +44,7 @@ T number_as(const char* op, Scalar s) {
 }
 
 /// A tensor of the shape to which a and b broadcast, without values. The shape is copied once if both have it.
-inline Tensor empty_broadcast(const char* op, const Tensor& a, const Tensor& b, DType t) {
+[[gnu::always_inline]] inline Tensor empty_broadcast(const char* op, const Tensor& a, const Tensor& b, DType t) {
   if (a.shape() == b.shape()) return Tensor::empty(a.shape(), t);
   return Tensor::empty(check::broadcast_unequal(op, a.shape(), b.shape()), t);
 }
