@@ -62,7 +62,7 @@ int main(int argc, char** argv) {
   return example::run(argc, argv, "Learns to tell two half moons apart.", [](example::Example& e) {
     const auto [x, y] = half_moons(500);
     const auto [test_x, test_y] = half_moons(200);
-    nn::Sequential net(nn::Linear(2, 32), nn::ReLU(), nn::Linear(32, 32), nn::ReLU(), nn::Linear(32, 2));
+    nn::Sequential net{nn::Linear(2, 32), nn::ReLU(), nn::Linear(32, 32), nn::ReLU(), nn::Linear(32, 2)};
     dist::DataParallel parallel(net);
     optim::Adam optimizer(net.named_parameters(), 0.01);
     plot::TrainingPage& page = e.follow("Two half moons", 20);

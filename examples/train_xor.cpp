@@ -9,7 +9,7 @@ int main() {
   const xt::xarray<float> bits{{0, 0}, {0, 1}, {1, 0}, {1, 1}};
   const auto first = xt::view(bits, xt::all(), xt::range(0, 1)), second = xt::view(bits, xt::all(), xt::range(1, 2));
   const Tensor x = from_xtensor(bits), y = from_xtensor(xt::abs(first - second));
-  nn::Sequential net(nn::Linear(2, 8), nn::Tanh(), nn::Linear(8, 1), nn::Sigmoid());
+  nn::Sequential net{nn::Linear(2, 8), nn::Tanh(), nn::Linear(8, 1), nn::Sigmoid()};
   optim::Adam optimizer(net.named_parameters(), 0.05);
 
   for (int step = 1; step <= 500; ++step) {

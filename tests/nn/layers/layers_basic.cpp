@@ -56,7 +56,7 @@ std::vector<LayerRow> basic_rows() {
       layer_row([] { return nn::LogSoftmax(); }).on({{3, 5}}),
       layer_row([] { return nn::Dropout(0.3); }).on({{3, 5}}),
       layer_row([] {
-        return nn::Sequential(nn::Linear(4, 8), nn::Tanh(), nn::Dropout(0.5), nn::Linear(8, 2));
+        return nn::Sequential{nn::Linear(4, 8), nn::Tanh(), nn::Dropout(0.5), nn::Linear(8, 2)};
       }).on({{3, 4}}),
       layer_row(two_linears, [](const auto& list, const auto& in) { return list[1](list[0](in[0])); }).on({{3, 4}}),
   };

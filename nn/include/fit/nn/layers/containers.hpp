@@ -95,9 +95,10 @@ class LayerList : public Base {
 
 }  // namespace detail
 
-/// Calls its layers in order. The output of each layer is the input of the next.
+/// Calls its layers in order. The output of each layer is the input of the next. In braces, layers draw their initial
+/// weights from left to right; in parentheses, C++ leaves the order to the compiler, and so the numbers.
 ///
-///     nn::Sequential net(nn::Linear(2, 16), nn::ReLU(), nn::Linear(16, 1));
+///     nn::Sequential net{nn::Linear(2, 16), nn::ReLU(), nn::Linear(16, 1)};
 class Sequential final : public detail::LayerList<UnaryLayer, UnaryLayer> {
  public:
   template <class... Layers, class = detail::IfHandedIn<Layers...>>
