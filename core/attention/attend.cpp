@@ -91,9 +91,7 @@ AttentionResult attend(const char* op, const Heads& q, const Heads& k, const Hea
   AttentionCall call = check_call(op, {q, k, v}, options);
   call.plan = plan_tiles(op, call.a, call.a.B, call.a.H, options.mask(), call.attends);
   call.plan.apply(call.a);
-  Generator* const given = options.generator();
-  if (!options.cache())
-    call.a.dropout = draw_dropout(options.dropout(), given ? *given : default_generator(), call.scores());
+  if (!options.cache()) call.a.dropout = draw_dropout(options.dropout(), options.generator(), call.scores());
   append_to_cache(call);
   if (call.empty()) return answer(call, decomposed_attention(call));
   const std::optional<AttentionInfo> info = observed_call(call);

@@ -30,19 +30,21 @@ Tensor grown(const Tensor& before, const Heads& now) {
   return cat({before, by_head(features_of(now), before.size(1))}, 2);
 }
 
-}  // namespace
-
-AttentionTerms AttentionContext::with(const AttentionTerms& own) const {
+// The terms of a call: those of the layer and of the context.
+AttentionTerms all_terms(const AttentionTerms& own, const AttentionContext& context) {
+  const AttentionTerms& terms = context.terms;
   const std::int64_t windows[] = {own.window(), terms.window()};  // 0: none
   return AttentionTerms(combine_masks(own.mask(), terms.mask()))
       .attends(own.attends() & terms.attends())
-      .causal(own.causal() || terms.causal() || cache || past)
+      .causal(own.causal() || terms.causal() || context.cache || context.past)
       .window(windows[0] == 0 || windows[1] == 0 ? windows[0] + windows[1] : std::min(windows[0], windows[1]))
       .bias(one_of("a bias", own.bias(), terms.bias()))
       .alibi(one_of("alibi", own.alibi(), terms.alibi()))
       .sink(one_of("a sink", own.sink(), terms.sink()))
       .score(one_of("a score", own.score(), terms.score()));
 }
+
+}  // namespace
 
 Tensor AttentionContext::attend(const Heads& q, const Heads& k, const Heads& v, const AttentionOptions& own) const {
   if (own.weights() || own.lse())
@@ -52,7 +54,7 @@ Tensor AttentionContext::attend(const Heads& q, const Heads& k, const Heads& v, 
     check::fail(context_op, "past keys and ", cache ? "a cache" : "a list of weights", " are given: give one of them");
   if (own.cache() && cache) check::fail(context_op, "a cache is given by the layer and by its call: give one of them");
   AttentionOptions all = own;
-  static_cast<AttentionTerms&>(all) = with(own);
+  static_cast<AttentionTerms&>(all) = all_terms(own, *this);
   all.weights(weights != nullptr);
   if (cache) all.cache(*cache);
   if (past) {

@@ -61,7 +61,7 @@ inline AttentionResult decomposed(const Heads& q, const Heads& k, const Heads& v
   detail::AttentionCall call = detail::check_call(op, {q, k, v}, o);
   call.plan = detail::plan_tiles(op, call.a, call.a.B, call.a.H, o.mask(), call.attends);
   call.plan.apply(call.a);
-  call.a.dropout = draw_dropout(o.dropout(), o.generator() ? *o.generator() : default_generator(), call.scores());
+  call.a.dropout = draw_dropout(o.dropout(), o.generator(), call.scores());
   return detail::decomposed_attention(call);
 }
 

@@ -23,8 +23,10 @@ void drop_some(T* to, const T* from, const kernels::Dropout& d, std::int64_t n) 
 
 }  // namespace
 
-kernels::Dropout draw_dropout(double p, Generator& g, const Shape& shape) {
-  return p == 0 ? kernels::Dropout() : kernels::Dropout(p, {g.seed(), g.next_call()}, batch_rows.first_element(shape));
+kernels::Dropout draw_dropout(double p, Generator* given, const Shape& shape) {
+  if (p == 0) return {};
+  Generator& g = given ? *given : default_generator();
+  return kernels::Dropout(p, {g.seed(), g.next_call()}, batch_rows.first_element(shape));
 }
 
 Tensor dropped(const Tensor& x, const kernels::Dropout& d) {
@@ -54,7 +56,7 @@ Tensor dropped(const Tensor& x, const kernels::Dropout& d) {
 Tensor dropout(const Tensor& x, double p, Generator& g) {
   check::floating("dropout", "x", x);
   if (!(p >= 0 && p <= 1)) check::fail("dropout", "p is ", p, ": it must be in 0 … 1");
-  return p == 0 ? x : dropped(x, draw_dropout(p, g, x.shape()));
+  return p == 0 ? x : dropped(x, draw_dropout(p, &g, x.shape()));
 }
 
 }  // namespace fit

@@ -79,8 +79,6 @@ struct AttentionContext {
   /// the output. Throws Error if a bias, alibi, sink, score or cache is given by both, and if `own` asks for weights or
   /// lse.
   Tensor attend(const Heads& q, const Heads& k, const Heads& v, const AttentionOptions& own = {}) const;
-  /// The terms of that call.
-  AttentionTerms with(const AttentionTerms& own) const;
 };
 
 /// The context of sequences x (B, S, C) with this mask. If it masks padding, an encoder computes without the padding,
