@@ -24,6 +24,10 @@ bool matches(const std::string& pattern, std::size_t p, const std::string& name,
 
 }  // namespace
 
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
 std::optional<std::vector<std::string>> match(const std::string& pattern, const std::string& name) {
   std::vector<std::string> letters;
   if (matches(pattern, 0, name, 0, letters)) return letters;

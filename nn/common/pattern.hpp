@@ -5,6 +5,8 @@
 
 namespace fit::nn {
 
+bool ends_with(const std::string& text, const std::string& end);
+
 /// The text that each * matches: at least one character, as few as possible. Nothing if the name doesn't match.
 std::optional<std::vector<std::string>> match(const std::string& pattern, const std::string& name);
 

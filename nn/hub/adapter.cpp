@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 
+#include "common/pattern.hpp"
 #include "fit/io/safetensors.hpp"
 #include "fit/nn/hub/hub.hpp"
 #include "fit/nn/layers/fine_tune.hpp"
@@ -47,9 +48,6 @@ NameMap names_of(const Pretrained& opened) {
 
 std::string without(const std::string& name, const std::string& end) {
   return name.substr(0, name.size() - end.size());
-}
-bool ends_with(const std::string& name, const std::string& end) {
-  return name.size() >= end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
 }
 
 // Their layers, made of rows of ours: the map of names moves the numbers of rows.

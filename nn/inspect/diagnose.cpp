@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "attention/attend.hpp"
+#include "common/pattern.hpp"
 #include "fit/tensor/random.hpp"
 #include "graph/node.hpp"
 #include "layer/buffers.hpp"
@@ -201,9 +202,6 @@ std::string short_of(double v) {
   return text;
 }
 
-bool ends_with(const std::string& s, const std::string& end) {
-  return s.size() >= end.size() && s.compare(s.size() - end.size(), end.size(), end) == 0;
-}
 bool bias_of_keys(const std::string& name) { return ends_with(name, "w_k.bias") || ends_with(name, "W_key.bias"); }
 
 std::string of_no_gradient(const Status& status, const std::string& name, const Layer& model,

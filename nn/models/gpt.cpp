@@ -6,6 +6,7 @@
 #include "attention/attend.hpp"
 #include "attention/project_heads.hpp"
 #include "base/joined.hpp"
+#include "common/pattern.hpp"
 #include "fit/backward/activation_checkpoint.hpp"
 #include "fit/graph/named_values.hpp"
 #include "fit/nn/loss/loss.hpp"
@@ -109,10 +110,6 @@ std::shared_ptr<UnaryLayer> second_norm(const GPTOptions& o) {
 void start_linear(const Linear& linear, double std) {
   init::normal_(linear.weight, 0, std);
   if (linear.bias.defined()) init::zeros_(linear.bias);
-}
-
-bool ends_with(const std::string& s, const std::string& end) {
-  return s.size() >= end.size() && s.compare(s.size() - end.size(), end.size(), end) == 0;
 }
 
 }  // namespace

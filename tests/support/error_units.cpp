@@ -59,7 +59,7 @@ bool any_above(const T* got, const Exact<T>* want, std::int64_t n, double most) 
 }  // namespace
 
 template <class T>
-void keep_worst(const T* x, const T* got, const Exact<T>* want, std::int64_t n, Range range, Worst& worst) {
+void keep_worst(const T* x, const T* got, const Exact<T>* want, std::int64_t n, Range range, WorstUnits& worst) {
   constexpr std::int64_t block = 256;
   for (std::int64_t from = 0; from < n; from += block) {
     const std::int64_t end = std::min(from + block, n);
@@ -72,7 +72,7 @@ void keep_worst(const T* x, const T* got, const Exact<T>* want, std::int64_t n, 
     }
   }
 }
-template void keep_worst(const float*, const float*, const double*, std::int64_t, Range, Worst&);
-template void keep_worst(const double*, const double*, const long double*, std::int64_t, Range, Worst&);
+template void keep_worst(const float*, const float*, const double*, std::int64_t, Range, WorstUnits&);
+template void keep_worst(const double*, const double*, const long double*, std::int64_t, Range, WorstUnits&);
 
 }  // namespace fit::test

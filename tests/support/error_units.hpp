@@ -10,7 +10,7 @@ template <class T>
 using Exact = std::conditional_t<sizeof(T) == 4, double, long double>;
 
 /// The largest error so far: where, what was computed, and what is exact.
-struct Worst {
+struct WorstUnits {
   double units = 0, at = 0, got = 0, want = 0;
 };
 
@@ -20,6 +20,6 @@ enum class Range { all, normal };
 /// Sets `worst` to the largest error of got[i] against want[i], i < n, if that is larger. Infinity stands for the power
 /// of two that follows the largest number. The error is infinite if only one of the two is NaN.
 template <class T>
-void keep_worst(const T* x, const T* got, const Exact<T>* want, std::int64_t n, Range range, Worst& worst);
+void keep_worst(const T* x, const T* got, const Exact<T>* want, std::int64_t n, Range range, WorstUnits& worst);
 
 }  // namespace fit::test

@@ -26,15 +26,16 @@ class GuardedBuffer {
  public:
   explicit GuardedBuffer(std::int64_t n, std::int64_t offset = 1) : n_(n) {
     constexpr std::int64_t line = 64;
-    bytes_.assign(static_cast<std::size_t>(4 * line + (n + offset) * size), 255);
+    bytes_.assign(static_cast<std::size_t>(4 * line + (n + offset) * element), 255);
     const auto at = reinterpret_cast<std::uintptr_t>(bytes_.data() + line);
-    begin_ = static_cast<std::int64_t>(line + (line - at % line) % line) + offset * size;
+    begin_ = static_cast<std::int64_t>(line + (line - at % line) % line) + offset * element;
     fence(true);
   }
   ~GuardedBuffer() { fence(false); }
   GuardedBuffer(GuardedBuffer&&) = default;
   GuardedBuffer& operator=(GuardedBuffer&&) = delete;
   T* data() { return reinterpret_cast<T*>(bytes_.data() + begin_); }
+  std::int64_t size() const { return n_; }
   T& operator[](std::int64_t i) { return data()[i]; }
   std::vector<T> values() { return std::vector<T>(data(), data() + n_); }
   /// Whether the bytes around the elements are unchanged.
@@ -43,23 +44,23 @@ class GuardedBuffer {
       return std::all_of(bytes_.begin() + from, bytes_.begin() + to, [](unsigned char b) { return b == 255; });
     };
     fence(false);
-    const bool all = untouched(0, begin_) && untouched(begin_ + n_ * size, static_cast<std::int64_t>(bytes_.size()));
+    const bool all = untouched(0, begin_) && untouched(begin_ + n_ * element, static_cast<std::int64_t>(bytes_.size()));
     fence(true);
     return all;
   }
   /// Whether element i is unchanged.
   bool untouched(std::int64_t i) const {
-    const unsigned char* const p = bytes_.data() + begin_ + i * size;
-    return std::all_of(p, p + size, [](unsigned char b) { return b == 255; });
+    const unsigned char* const p = bytes_.data() + begin_ + i * element;
+    return std::all_of(p, p + element, [](unsigned char b) { return b == 255; });
   }
 
  private:
-  static constexpr auto size = static_cast<std::int64_t>(sizeof(T));
+  static constexpr auto element = static_cast<std::int64_t>(sizeof(T));
   void fence([[maybe_unused]] bool up) const {
 #if defined(__SANITIZE_ADDRESS__)
     if (bytes_.empty()) return;  // moved away
     const auto change = up ? __asan_poison_memory_region : __asan_unpoison_memory_region;
-    const std::int64_t end = begin_ + n_ * size;
+    const std::int64_t end = begin_ + n_ * element;
     change(bytes_.data(), static_cast<std::size_t>(begin_));
     change(bytes_.data() + end, bytes_.size() - static_cast<std::size_t>(end));
 #endif

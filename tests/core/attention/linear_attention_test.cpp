@@ -37,8 +37,7 @@ struct Call {
         beta(s.heads * s.steps),
         initial(s.heads * s.D * s.Dv) {
     const auto draw = [&](GuardedBuffer<T>& x, double low, double high) {
-      for (std::size_t i = 0; i < x.values().size(); ++i)
-        x[static_cast<std::int64_t>(i)] = static_cast<T>(static_cast<float>(between(low, high)(random)));
+      for (std::int64_t i = 0; i < x.size(); ++i) x[i] = static_cast<T>(static_cast<float>(between(low, high)(random)));
     };
     const double size = 1 / std::sqrt(static_cast<double>(s.D));  // keys of norm below 1
     draw(q, -2, 2), draw(k, -size, size), draw(v, -2, 2), draw(decay, -1.5, 0), draw(beta, 0, 1), draw(initial, -1, 1);

@@ -42,16 +42,16 @@ bool is_wanted(const std::string& function) {
   return only.empty() || (',' + only + ',').find(',' + function + ',') != std::string::npos;
 }
 
-using Found = std::map<std::string, Worst>;  // by "function quantity"
+using Found = std::map<std::string, WorstUnits>;  // by "function quantity"
 
 // The largest error, or `before` if none is larger.
 template <class T>
-Worst compare(const Tensor& x, const Tensor& got, const Exact<T>* want, Range range, const Worst& before) {
+WorstUnits compare(const Tensor& x, const Tensor& got, const Exact<T>* want, Range range, const WorstUnits& before) {
   std::mutex mutex;
-  Worst all = before;
+  WorstUnits all = before;
   const T *const at = x.data<T>().data(), *const ours = got.data<T>().data();
   parallel_for(x.numel(), 1 << 12, [&](std::int64_t i, std::int64_t end) {
-    Worst here = before;
+    WorstUnits here = before;
     keep_worst(at + i, ours + i, want + i, end - i, range, here);
     const std::lock_guard lock(mutex);
     if (!(here.units <= all.units)) all = here;
@@ -63,7 +63,7 @@ Worst compare(const Tensor& x, const Tensor& got, const Exact<T>* want, Range ra
 template <class T>
 void note(const std::string& name, const Tensor& x, const Tensor& got, const Exact<T>* want, Range range,
           Found& found) {
-  const Worst worst = compare<T>(x, got, want, range, found[name]);
+  const WorstUnits worst = compare<T>(x, got, want, range, found[name]);
   const auto row = accuracy_table().find(name);
   const bool allowed = row != accuracy_table().end() &&
                        worst.units <= (sizeof(T) == 4 ? row->second.narrow_bound : row->second.wide_bound);
@@ -253,7 +253,7 @@ std::string text_of(const std::string& path) {
 }
 
 // What was found, as the table says it: rounded up, with a bound that leaves half a unit.
-Accuracy said(const Worst& narrow, const Worst& wide, int log_points) {
+Accuracy said(const WorstUnits& narrow, const WorstUnits& wide, int log_points) {
   const auto up = [](double units) { return std::ceil(units * 10) / 10; };
   const auto bound = [](double units) { return units == 0 ? 0 : std::ceil(units + 0.5); };
   return {up(narrow.units), narrow.at, bound(narrow.units), up(wide.units), wide.at, bound(wide.units), log_points};
