@@ -7,6 +7,8 @@
 #include "matmul/gemv.hpp"
 #include "matmul/pack_bf16.hpp"
 
+#define FIT_TARGET_AVX512_VNNI __attribute__((target("avx512vnni")))
+
 // gemv with int8 weights in whole numbers: the processor multiplies and adds bytes, and no weight is converted to
 // float. For the same files as pack_bf16.hpp.
 //
@@ -23,7 +25,7 @@ inline namespace FIT_ISA_NAMESPACE {
 constexpr std::int64_t digits_max_k = 1 << 16;
 
 // Adds products of 64 unsigned bytes by the digits of 64 numbers.
-FIT_TARGET_AVX512_BF16 inline void add_products(__m512i bytes, const Int8Row& x, std::int64_t l,
+FIT_TARGET_AVX512_VNNI inline void add_products(__m512i bytes, const Int8Row& x, std::int64_t l,
                                                 __m512i (&sum)[int8_digits]) {
   FIT_UNROLL for (int i = 0; i < int8_digits; ++i) sum[i] =
       _mm512_dpbusd_epi32(sum[i], bytes, _mm512_loadu_si512(x.digits + i * x.stride + l));
@@ -37,7 +39,7 @@ inline double joined(const __m512i (&sum)[int8_digits]) {
 }
 
 // See Int8Kernels. The error of a number is at most unit / 2 <= 2^-30 largest <= 2^-22 mean.
-FIT_TARGET_AVX512_BF16 inline bool digits_of(std::int64_t k, const float* x, std::int64_t stride, std::int8_t* digits,
+FIT_TARGET_AVX512_VNNI inline bool digits_of(std::int64_t k, const float* x, std::int64_t stride, std::int8_t* digits,
                                              Int8Row& row) {
   constexpr int parts = int8_step / 16;
   const auto part = [&](std::int64_t l) { return _mm512_maskz_loadu_ps(lanes16(k - l), x + l); };
@@ -77,23 +79,23 @@ FIT_TARGET_AVX512_BF16 inline bool digits_of(std::int64_t k, const float* x, std
 
 // Columns j, j + step, … of a row of c. With so little work for each byte, it must prefetch three times as far.
 template <int R>
-FIT_TARGET_AVX512_BF16 void digit_dots(const Int8Row& x, const Int8Task& task, std::int64_t j, std::int64_t step,
+FIT_TARGET_AVX512_VNNI void digit_dots(const Int8Row& x, const Int8Task& task, std::int64_t j, std::int64_t step,
                                        float* c) {
   const std::int64_t k = task.k;
   const Int8Weights& w = task.w;
   const std::int8_t* const from = w.data + j * w.ld;
   __m512i sum[R][int8_digits] = {};
-  const auto add = [&](std::int64_t l, const auto& get) FIT_TARGET_AVX512_BF16 {
+  const auto add = [&](std::int64_t l, const auto& get) FIT_TARGET_AVX512_VNNI {
     FIT_UNROLL for (int r = 0; r < R; ++r)
         add_products(_mm512_xor_si512(get(from + r * step * w.ld + l), _mm512_set1_epi8(-128)), x, l, sum[r]);
   };
   std::int64_t l = 0;
   for (; l + int8_step <= k; l += int8_step) {
     FIT_UNROLL for (int r = 0; r < R; ++r) __builtin_prefetch(from + r * step * w.ld + l + 3 * prefetch_bytes);
-    add(l, [](const std::int8_t* at) FIT_TARGET_AVX512_BF16 { return _mm512_loadu_si512(at); });
+    add(l, [](const std::int8_t* at) FIT_TARGET_AVX512_VNNI { return _mm512_loadu_si512(at); });
   }
   if (const __mmask64 lanes = (__mmask64{1} << (k - l)) - 1)
-    add(l, [lanes](const std::int8_t* at) FIT_TARGET_AVX512_BF16 { return _mm512_maskz_loadu_epi8(lanes, at); });
+    add(l, [lanes](const std::int8_t* at) FIT_TARGET_AVX512_VNNI { return _mm512_maskz_loadu_epi8(lanes, at); });
   FIT_UNROLL for (int r = 0; r < R; ++r) {
     const std::int64_t at = j + r * step;
     const auto dot = static_cast<float>(x.unit * w.scales[at] * (joined(sum[r]) - x.middle));

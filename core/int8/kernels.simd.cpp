@@ -150,7 +150,7 @@ const Int8Kernels& int8_table() {
   static constexpr Int8Kernels by_digits{
       gemv,          gemv_int8_in_order<float>, gemv_int8_in_order<BFloat16>, digits_of, gemv_digits,
       unpack<float>, unpack<BFloat16>,          byte_kernels<BytesByVnni>};
-  if (narrow_isa() >= Isa::avx512_bf16) return by_digits;
+  if (narrow_isa() >= Isa::avx512_vnni) return by_digits;
 #endif
   static constexpr Int8Kernels table{
       gemv,          gemv_int8_in_order<float>, gemv_int8_in_order<BFloat16>, nullptr, nullptr,

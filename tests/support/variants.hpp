@@ -23,10 +23,15 @@ void each_of(std::initializer_list<kernels::Isa> sets, const Body& body) {
     }
 }
 
-/// Calls body() for all instruction sets of ordinary kernels, or of bfloat16 kernels.
+/// Calls body() for all instruction sets of ordinary kernels, or of those of int8, or of bfloat16.
 template <class Body>
 void each_isa(const Body& body) {
   each_of({kernels::Isa::base, kernels::Isa::neon, kernels::Isa::avx2, kernels::Isa::avx512}, body);
+}
+template <class Body>
+void each_int8_isa(const Body& body) {
+  using kernels::Isa;
+  each_of({Isa::base, Isa::neon, Isa::avx2, Isa::avx512, Isa::avx512_vnni, Isa::avx512_bf16, Isa::amx}, body);
 }
 template <class Body>
 void each_bfloat16_isa(const Body& body) {

@@ -56,8 +56,9 @@ bool available(Isa i) {
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
                       __builtin_cpu_supports("fma");
   if (i == Isa::avx512) return avx512;
-  return avx512 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni") &&
-         (i == Isa::avx512_bf16 || amx_granted());
+  const bool vnni = avx512 && __builtin_cpu_supports("avx512vnni");
+  if (i == Isa::avx512_vnni) return vnni;
+  return vnni && __builtin_cpu_supports("avx512bf16") && (i == Isa::avx512_bf16 || amx_granted());
 }
 // LCOV_EXCL_STOP
 #else
@@ -74,9 +75,13 @@ int fastest_streams() { return 4; }
 constexpr struct {
   Isa isa;
   const char* name;
-} sets[] = {{Isa::amx, "amx"},       {Isa::avx512_bf16, "avx512_bf16"},
-            {Isa::avx512, "avx512"}, {Isa::avx2, "avx2"},
-            {Isa::neon, "neon"},     {Isa::base, "base"}};
+} sets[] = {{Isa::amx, "amx"},
+            {Isa::avx512_bf16, "avx512_bf16"},
+            {Isa::avx512_vnni, "avx512_vnni"},
+            {Isa::avx512, "avx512"},
+            {Isa::avx2, "avx2"},
+            {Isa::neon, "neon"},
+            {Isa::base, "base"}};
 
 Isa initial() {
   const char* const asked = std::getenv("FIT_ISA");

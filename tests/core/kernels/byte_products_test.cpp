@@ -96,7 +96,7 @@ void check(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t group, b
 }  // namespace
 
 TEST_CASE("products of bytes have the reference's bits on every instruction set", "[gemm][int8]") {
-  each_bfloat16_isa([] {
+  each_int8_isa([] {
     for (const std::int64_t m : {1, 3, 4, 5, 7, 16})
       for (const std::int64_t n : {1, 33, 64, 130})
         for (const std::int64_t k : {1, 3, 32, 63, 64, 257, 300})
@@ -116,7 +116,7 @@ TEST_CASE("products of bytes have the reference's bits on every instruction set"
 }
 
 TEST_CASE("products of bytes by weights of 4 bits have the reference's bits on every instruction set", "[gemm][int4]") {
-  each_bfloat16_isa([] {
+  each_int8_isa([] {
     for (const std::int64_t m : {1, 3, 4, 5, 7, 16})
       for (const std::int64_t n : {1, 33, 64, 130})
         for (const std::int64_t k : {32, 64, 320})
@@ -142,7 +142,7 @@ TEST_CASE("a row of bytes has the reference's bits on every instruction set", "[
   }
   rows[7][0] = 127;
   const Weights weights(3, k, 32, random), full(3, k, k, random);
-  each_bfloat16_isa([&] {
+  each_int8_isa([&] {
     for (const auto& row : rows)
       for (const auto& w : {weights.w, full.w}) {
         const Rounded want(1, k, row.data(), k, w);
@@ -160,7 +160,7 @@ TEST_CASE("a row of bytes has the reference's bits on every instruction set", "[
 
 // The sums of products are largest here.
 TEST_CASE("products of bytes do not overflow", "[gemm][int8]") {
-  each_bfloat16_isa([] {
+  each_int8_isa([] {
     for (const std::int64_t k : {65536, 65537, 200000})
       for (const int sign : {1, -1}) {
         const std::vector<float> x(static_cast<std::size_t>(k), static_cast<float>(sign));

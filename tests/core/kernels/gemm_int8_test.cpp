@@ -67,7 +67,7 @@ void check(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t group, i
 }  // namespace
 
 TEST_CASE("products with weights of 8 bits, on every instruction set", "[gemm][int8]") {
-  each_bfloat16_isa([] {
+  each_int8_isa([] {
     for (const std::int64_t m : {1, 2, 3, 4, 9})
       for (const std::int64_t n : {1, 7, 33, 130})
         for (const std::int64_t k : {0, 1, 15, 33, 64, 257})
@@ -84,7 +84,7 @@ TEST_CASE("products with weights of 8 bits, on every instruction set", "[gemm][i
 }
 
 TEST_CASE("products with weights of 4 bits, on every instruction set", "[gemm][int4]") {
-  each_bfloat16_isa([] {
+  each_int8_isa([] {
     for (const std::int64_t m : {1, 2, 3, 4, 9})
       for (const std::int64_t n : {1, 7, 33, 130})
         for (const std::int64_t k : {0, 32, 64, 288}) {
@@ -120,7 +120,7 @@ std::vector<std::int8_t> random_weights(std::int64_t count, std::mt19937_64& ran
 // A row of x as whole numbers (int8/digits.hpp) loses no more than the rounding of the result, for any spread of x.
 TEST_CASE("a row times weights of 8 bits is as exact as float allows, for any spread of the row", "[gemm][int8]") {
   std::mt19937_64 random(3);
-  each_bfloat16_isa([&] {
+  each_int8_isa([&] {
     for (const double spread : {0.0, 1.0, 3.0, 10.0, 40.0})
       for (const std::int64_t k : {1, 63, 64, 65, 768}) {
         INFO("e^+-" << spread << ", k = " << k);
@@ -146,7 +146,7 @@ TEST_CASE("a row times weights of 8 bits keeps small numbers beside a large one,
   std::mt19937_64 random(4);
   std::vector<std::int8_t> weights = random_weights(n * k, random);
   for (std::int64_t j = 0; j < n; ++j) weights[j * k + 5] = 0;
-  each_bfloat16_isa([&] {
+  each_int8_isa([&] {
     std::vector<float> x(k, 1.0F);
     const std::vector<float> without = row_times(x, weights);
     for (std::int64_t j = 0; j < n; ++j) {
@@ -170,7 +170,7 @@ TEST_CASE("a row times weights of 8 bits keeps small numbers beside a large one,
 
 // The sums of products of bytes are largest here: they fill 32 bits.
 TEST_CASE("a long row times weights of 8 bits does not overflow", "[gemm][int8]") {
-  each_bfloat16_isa([] {
+  each_int8_isa([] {
     for (const std::int64_t k : {65536, 65537, 200000})
       for (const int sign : {1, -1})
         for (const double x : {0x3f7f7f80p-30, 1.0}) {  // the first: three digits are -128

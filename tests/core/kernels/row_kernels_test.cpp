@@ -445,7 +445,7 @@ TEST_CASE("an instruction set is chosen where this machine has it", "[kernels]")
 #if defined(__x86_64__)
   CHECK_FALSE(kernels::set_isa(Isa::neon));
 #if !defined(FIT_ONLY_ISA)  // a processor has all that are narrower than the widest it has
-  for (const Isa i : {Isa::base, Isa::avx2, Isa::avx512, Isa::avx512_bf16})
+  for (const Isa i : {Isa::base, Isa::avx2, Isa::avx512, Isa::avx512_vnni, Isa::avx512_bf16})
     if (i <= now) CHECK(kernels::set_isa(i));
   CHECK(kernels::set_isa(now));
 #endif

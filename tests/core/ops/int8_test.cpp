@@ -301,7 +301,7 @@ TEST_CASE("int8: rounded activations give the same bits on every processor, in e
       INFO(rows << " rows, groups of " << group);
       Int8Matrix w = quantize(drawn_matrix({90, 300}), group, Int8Activations::rounded);
       const Tensor x = drawn_matrix({rows, 300}), y = linear(x, w);
-      each_bfloat16_isa([&] {
+      each_int8_isa([&] {
         CHECK(same_bits(linear(x, w), y));
         const Reproducible mode;
         CHECK(same_bits(linear(x, w), y));
