@@ -147,12 +147,23 @@ Ints numbers(const Ints& w, int part) {
   return (part == 0 ? w : w >> 4) & Ints(0x0f0f0f0f);
 }
 
+// How many vectors of columns stay in registers beside M rows. One row reads a full line of the panel.
+template <class By>
+constexpr int vectors_beside(int M) {
+  int vectors = By::vectors;
+  while (2 * M * vectors <= By::rows * By::vectors && 2 * vectors * ints <= panel_width) vectors *= 2;
+  return vectors;
+}
+
+// Few rows read their panels from memory, and the processor fetches one stream too late. The distance in bytes.
+constexpr std::int64_t prefetch_panels = 8192;
+
 // M rows of c, and the columns of a panel. `scales` is 0 if all spans share the scales of the panel, else panel_width.
 template <class By, int bits, int M>
 void byte_block(std::int64_t k, const ByteRows& x, const BytePanels& panel, std::int64_t scales, const float* bias,
                 float* c, std::int64_t ldc) {
   using V = Vec<float>;
-  constexpr int N = By::vectors, parts = 8 / bits, offset = bits == 8 ? By::offset : 8;
+  constexpr int N = vectors_beside<By>(M), parts = 8 / bits, offset = bits == 8 ? By::offset : 8;
   for (int col = 0; col < panel_width; col += N * ints)
     for (std::int64_t s = 0, l = 0; s < x.spans; ++s) {
       Ints sum[M][N];
@@ -160,9 +171,11 @@ void byte_block(std::int64_t k, const ByteRows& x, const BytePanels& panel, std:
           Ints(-offset * x.sums[i * x.spans + s]);
       for (const std::int64_t end = l + x.span < k ? l + x.span : k; l < end; l += 4 * parts) {
         const std::int8_t* const from = panel.bytes + l / parts * panel_width + 4 * col;
+        if constexpr (M <= gemv_max_m)
+          FIT_UNROLL for (int n = 0; n < N; ++n) __builtin_prefetch(from + n * register_bytes + prefetch_panels);
         FIT_UNROLL for (int part = 0; part < parts; ++part) {
           Ints w[N];
-          FIT_UNROLL for (int n = 0; n < N; ++n) w[n] = numbers<bits>(load_bytes(from + 4 * n * ints), part);
+          FIT_UNROLL for (int n = 0; n < N; ++n) w[n] = numbers<bits>(load_bytes(from + n * register_bytes), part);
           FIT_UNROLL for (int i = 0; i < M; ++i) {
             const Ints four = four_bytes(x.bytes + i * x.stride + l + 4 * part);
             FIT_UNROLL for (int n = 0; n < N; ++n) sum[i][n] =
