@@ -76,7 +76,9 @@ void dot_block(const GemmParams<T>& p, std::int64_t step, const T* a, const B* b
     V x[M];
     FIT_UNROLL for (int i = 0; i < M; ++i) x[i] = access.template load<V>(a + i * p.lda + k, T(0));
     FIT_UNROLL for (int r = 0; r < R; ++r) {
-      const V w = access.template load<V>(b + r * step * p.ldb + k, B(0.f));
+      const B* const from = b + r * step * p.ldb + k;
+      if constexpr (sizeof(B) < sizeof(T)) __builtin_prefetch(from + prefetch_bytes / sizeof(B));
+      const V w = access.template load<V>(from, B(0.f));
       FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i][j] = fma(x[i], w, sum[r][i][j]);
     }
   };
