@@ -1,8 +1,8 @@
 """The peer of examples/speedrun.cpp in PyTorch: nanoGPT's recipe and that of docs/speedrun.md, with torch.compile and
 bfloat16. Same model, data, schedule and validation; the random numbers differ.
 
-    speedrun_peer.py [--nanogpt] [--threads N] [--tokens N] [--seed N]    trains to the goal
-    speedrun_peer.py [--nanogpt] [--threads N] --rate-only                tokens a second alone, of 8 steps
+    speedrun_peer.py [--nanogpt] [--float32] [--threads N] [--tokens N] [--seed N]    trains to the goal
+    speedrun_peer.py [--nanogpt] [--float32] [--threads N] --rate-only                tokens a second alone, of 8 steps
 """
 import argparse
 import math
@@ -75,7 +75,8 @@ class GPT(nn.Module):
 
 
 class Muon:
-    def __init__(self, matrices, lr=0.02, momentum=0.95, decay=0.1):
+    def __init__(self, matrices, dtype, lr=0.02, momentum=0.95, decay=0.1):
+        self.dtype = dtype
         self.matrices, self.lr, self.momentum, self.decay = matrices, lr, momentum, decay
         self.averages = [torch.zeros_like(p) for p in matrices]
 
@@ -85,7 +86,7 @@ class Muon:
         for p, m in zip(self.matrices, self.averages):
             m.lerp_(p.grad, 1 - self.momentum)
             u = p.grad.lerp(m, self.momentum)
-            x = (u / u.norm()).bfloat16()
+            x = (u / u.norm()).to(self.dtype)
             x = x.T if p.size(0) > p.size(1) else x
             for a, b, c in POLAR_EXPRESS:
                 s = x @ x.T
@@ -105,13 +106,13 @@ def windows(text, batch):
 
 
 @torch.no_grad()
-def validate(model, text):
+def validate(model, text, bfloat16):
     model.eval()
     starts = LENGTH * torch.arange((len(text) - 1) // LENGTH)
     total = 0
     for some in starts.split(32):
         at = some[:, None] + torch.arange(LENGTH)
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
             total += model(text[at], text[at + 1]).item() * len(some)
     model.train()
     return total / len(starts)
@@ -131,6 +132,7 @@ def rates(nanogpt, steps):  # the rates' factor at each step
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--nanogpt", action="store_true")
+    arguments.add_argument("--float32", action="store_true")
     arguments.add_argument("--rate-only", action="store_true")
     arguments.add_argument("--threads", type=int, default=2)
     arguments.add_argument("--tokens", type=float)
@@ -138,6 +140,7 @@ def main():
     arguments.add_argument("--data", default=pathlib.Path(__file__).parents[2] / "examples/data/tinyshakespeare.txt")
     o = arguments.parse_args()
     torch.set_num_threads(o.threads)
+    bfloat16 = not o.float32
     torch.manual_seed(o.seed)
     plays = pathlib.Path(o.data).read_text()
     letters = sorted(set(plays))
@@ -148,7 +151,7 @@ def main():
     steps = int(o.tokens or (81.92e6 if o.nanogpt else 3e6)) // (batch * LENGTH)
     model = GPT(not o.nanogpt, len(letters), 0.2 if o.nanogpt else 0.0)
     hidden = [p for n, p in model.named_parameters() if p.dim() == 2 and n.split(".")[-2] in ("qkv", "proj", "fc", "out")]
-    muon = None if o.nanogpt else Muon(hidden)
+    muon = None if o.nanogpt else Muon(hidden, torch.bfloat16 if bfloat16 else torch.float32)
     matrices = [p for p in model.parameters() if p.dim() == 2]
     rest = [p for p in model.parameters() if not any(p is q for q in (matrices if o.nanogpt else hidden))]
     groups = [{"params": rest, "weight_decay": 0}] + ([{"params": matrices, "weight_decay": 0.1}] if o.nanogpt else [])
@@ -161,7 +164,7 @@ def main():
         begin = time.monotonic()
         ids, targets = next(batches)
         adamw.zero_grad()
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
             loss = compiled(ids, targets)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -176,7 +179,7 @@ def main():
             print(f"{batch * LENGTH / sorted(times)[len(times) // 2 - 1]:.0f} tokens a second")
             return
         if not o.rate_only and (step % (steps // 10) == 0 or step == steps):
-            validated = validate(model, validation)
+            validated = validate(model, validation, bfloat16)
             print(step, step * batch * LENGTH, f"{trained / 60:.2f} min {loss.item():.4f} {validated:.4f}", flush=True)
             if validated <= GOAL:
                 return
