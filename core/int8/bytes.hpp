@@ -4,6 +4,7 @@
 #include "int8/kernels.hpp"
 #include "kernels/simd/transpose.hpp"
 #include "matmul/gemv.hpp"
+#include "matmul/macro_kernel.hpp"
 
 // Products of bytes: weights in 8 or 4 bits by rows of x that are rounded to int8 (see kernels.hpp). The sums of
 // products are whole numbers and exact, so all instruction sets agree. What follows is rounded by operation in one
@@ -147,14 +148,6 @@ Ints numbers(const Ints& w, int part) {
   return (part == 0 ? w : w >> 4) & Ints(0x0f0f0f0f);
 }
 
-// How many vectors of columns stay in registers beside M rows. One row reads a full line of the panel.
-template <class By>
-constexpr int vectors_beside(int M) {
-  int vectors = By::vectors;
-  while (2 * M * vectors <= By::rows * By::vectors && 2 * vectors * ints <= panel_width) vectors *= 2;
-  return vectors;
-}
-
 // Few rows read their panels from memory, and the processor fetches one stream too late. The distance in bytes.
 constexpr std::int64_t prefetch_panels = 8192;
 
@@ -163,7 +156,7 @@ template <class By, int bits, int M>
 void byte_block(std::int64_t k, const ByteRows& x, const BytePanels& panel, std::int64_t scales, const float* bias,
                 float* c, std::int64_t ldc) {
   using V = Vec<float>;
-  constexpr int N = vectors_beside<By>(M), parts = 8 / bits, offset = bits == 8 ? By::offset : 8;
+  constexpr int N = M == 1 ? panel_vectors<1>() : By::vectors, parts = 8 / bits, offset = bits == 8 ? By::offset : 8;
   for (int col = 0; col < panel_width; col += N * ints)
     for (std::int64_t s = 0, l = 0; s < x.spans; ++s) {
       Ints sum[M][N];

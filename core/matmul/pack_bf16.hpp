@@ -9,7 +9,7 @@
 // Packs operands of float or BFloat16 into the order of the processor's instructions for BFloat16. For *.simd.cpp files
 // that are compiled for AVX-512: only functions with this target may use further instructions. They are called only if
 // the processor has them (isa.hpp).
-#define FIT_TARGET_AVX512_BF16 __attribute__((target("avx512bf16,avx512vnni")))
+#define FIT_TARGET_AVX512_BF16 __attribute__((target("avx512bf16")))
 
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
