@@ -153,15 +153,15 @@ class Runner {
     for (std::size_t i = 0; i < kept.size(); ++i) {
       scopes_.back() = Scope();  // what an iteration sets is gone in the next
       assign(s, kept[i]);
-      scopes_.back().variables["loop"] = {{"index", i + 1},
-                                          {"index0", i},
-                                          {"revindex", kept.size() - i},
-                                          {"revindex0", kept.size() - i - 1},
-                                          {"first", i == 0},
-                                          {"last", i + 1 == kept.size()},
-                                          {"length", kept.size()},
-                                          {"previtem", i > 0 ? kept[i - 1] : undefined()},
-                                          {"nextitem", i + 1 < kept.size() ? kept[i + 1] : undefined()}};
+      scopes_.back().variables["loop"] = made(s.line, {{"index", i + 1},
+                                                       {"index0", i},
+                                                       {"revindex", kept.size() - i},
+                                                       {"revindex0", kept.size() - i - 1},
+                                                       {"first", i == 0},
+                                                       {"last", i + 1 == kept.size()},
+                                                       {"length", kept.size()},
+                                                       {"previtem", i > 0 ? kept[i - 1] : undefined()},
+                                                       {"nextitem", i + 1 < kept.size() ? kept[i + 1] : undefined()}});
       if (block(s.body, text) == Flow::breaks) break;
     }
     scopes_.pop_back();
