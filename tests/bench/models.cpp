@@ -244,10 +244,13 @@ Workload decode(Weights weights, std::int64_t B, std::int64_t tokens) {
                        : weights == Weights::int8_group32 ? 1 + 4.0 / 32  // one scale for 32 weights
                        : weights == Weights::int4 || weights == Weights::int4_activations ? 0.5 + 4.0 / 32
                                                                                           : 1;
+  // Keys and values of all positions so far, on the average: bfloat16 if the model is.
+  const double cached = (weights == Weights::bfloat16 ? 2.0 : 4.0) * static_cast<double>(layers * C * B * (tokens + 1));
+  const double bytes_per_pass = bytes * parameters + cached;
   return {"decode_l12h12c768_" + (B > 1 ? "b" + std::to_string(B) + "_" : "") + std::to_string(tokens) + "tokens" +
               suffix(weights),
           Limit::read,
-          bytes * parameters * static_cast<double>(tokens),
+          bytes_per_pass * static_cast<double>(tokens),
           8.0,
           [=]() -> std::function<void()> {
             auto model = std::make_shared<nn::GPT>(options);
@@ -270,7 +273,7 @@ Workload decode(Weights weights, std::int64_t B, std::int64_t tokens) {
             for (std::int64_t t = 0; t < 33; ++t) logits.push_back(model(slice(ids, 1, t, t + 1), cache));
             expect_close("decoding", cat(logits, 1), model(ids), tolerance(weights));
           },
-          bytes* parameters};
+          bytes_per_pass};
 }
 
 // The logits after the last of 512 tokens.
