@@ -34,6 +34,27 @@ inline V scaled(const V& y, [[maybe_unused]] const V& t, [[maybe_unused]] const 
 #endif
 }
 
+// The same for 0.5 <= y < 2, with any n <= 200. Below 2^-150 all is 0.
+template <class V>
+inline V scaled_or_zero(const V& y, [[maybe_unused]] const V& t, const V& n) {
+#if defined(__AVX512F__)
+  // To round to 0 takes Intel's processors 150 cycles.
+  return V(_mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(n, _mm512_set1_ps(-150), _CMP_NLT_UQ), y, n));  // keeps NaN
+#else
+  return scaled(y, t, n);
+#endif
+}
+
+// x, not below `low` where the exponent that scaled_or_zero() gets has to be limited. NaN stays.
+template <class V>
+inline V exponent_from(const V& x, [[maybe_unused]] float low) {
+#if defined(__AVX512F__)
+  return x;
+#else
+  return xsimd::max(V(low), x);
+#endif
+}
+
 // 2^x for x <= 60; 0 for -inf, NaN for NaN. float: within 2 units in the last place
 // (tests/core/attention/attention_tiles_test.cpp).
 template <class V>

@@ -39,9 +39,9 @@ inline V exp_limited(const V& x) {
   if constexpr (is_float<V>) {
     // x = (n + f) ln 2, with 1 / ln 2 in two parts. The product from which n is subtracted must not be rounded.
     constexpr Parts log2_e(log2_of_e);
-    const V c = xsimd::max(V(-176), x), high(log2_e.high), t = xsimd::fma(c, high, V(exponent_bits));  // keeps NaN
+    const V c = exponent_from(x, -176), high(log2_e.high), t = xsimd::fma(c, high, V(exponent_bits));
     const V n = t - V(exponent_bits);
-    return scaled(pow2_of_fraction(xsimd::fma(c, V(log2_e.low), xsimd::fms(c, high, n))), t, n);
+    return scaled_or_zero(pow2_of_fraction(xsimd::fma(c, V(log2_e.low), xsimd::fms(c, high, n))), t, n);
   } else {
     return xsimd::exp(x);
   }
