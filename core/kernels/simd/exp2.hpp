@@ -34,18 +34,18 @@ inline V scaled(const V& y, [[maybe_unused]] const V& t, [[maybe_unused]] const 
 #endif
 }
 
-// The same for 0.5 <= y < 2, with any n <= 200. Below 2^-150 all is 0.
+// y, or 0 where n < least: for scaled() where it gives 0 there. AVX-512's instruction would round to 0, which takes
+// Intel's processors 150 cycles.
 template <class V>
-inline V scaled_or_zero(const V& y, [[maybe_unused]] const V& t, const V& n) {
+inline V zero_below(const V& y, [[maybe_unused]] const V& n, [[maybe_unused]] float least) {
 #if defined(__AVX512F__)
-  // To round to 0 takes Intel's processors 150 cycles.
-  return V(_mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(n, _mm512_set1_ps(-150), _CMP_NLT_UQ), y, n));  // keeps NaN
+  return V(_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(n, _mm512_set1_ps(least), _CMP_NLT_UQ), y));  // keeps NaN
 #else
-  return scaled(y, t, n);
+  return y;
 #endif
 }
 
-// x, not below `low` where the exponent that scaled_or_zero() gets has to be limited. NaN stays.
+// x, but at least `low` where zero_below() does nothing: so that n >= -254. NaN stays.
 template <class V>
 inline V exponent_from(const V& x, [[maybe_unused]] float low) {
 #if defined(__AVX512F__)

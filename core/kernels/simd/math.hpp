@@ -41,7 +41,8 @@ inline V exp_limited(const V& x) {
     constexpr Parts log2_e(log2_of_e);
     const V c = exponent_from(x, -176), high(log2_e.high), t = xsimd::fma(c, high, V(exponent_bits));
     const V n = t - V(exponent_bits);
-    return scaled_or_zero(pow2_of_fraction(xsimd::fma(c, V(log2_e.low), xsimd::fms(c, high, n))), t, n);
+    const V y = pow2_of_fraction(xsimd::fma(c, V(log2_e.low), xsimd::fms(c, high, n)));
+    return scaled(zero_below(y, n, -150), t, n);
   } else {
     return xsimd::exp(x);
   }
@@ -264,8 +265,8 @@ struct ExpOfNegative {
 };
 
 // The same without a branch, and for exponents with more digits than the type has. float: a power of 2 and a fraction,
-// so m is multiplied before it is scaled; e^a is at least 2^-252. (Where e^a is needed as a number, too, the branch of
-// ExpOfNegative costs less than to scale twice.)
+// so m is multiplied before it is scaled; e^a is at least 2^-252. |m| < 2^9, or 2^49 for an exponent that is given.
+// (Where e^a is needed as a number, too, the branch of ExpOfNegative costs less than to scale twice.)
 template <class V, bool = is_float<V>>
 class Decay {
  public:
@@ -273,7 +274,7 @@ class Decay {
     constexpr Parts log2_e(log2_of_e);
     const V c = xsimd::max(V(-174), a);  // keeps NaN
     begin(xsimd::fma(c, V(log2_e.high), V(exponent_bits)));
-    end(xsimd::fma(c, V(log2_e.low), xsimd::fms(c, V(log2_e.high), n)));
+    end(xsimd::fma(c, V(log2_e.low), xsimd::fms(c, V(log2_e.high), n)), -200);
   }
   // e^(-f x^2) for f x^2 <= 174. The error of the square counts, as it grows with x.
   static Decay gaussian(const V& x, double f) {
@@ -298,7 +299,7 @@ class Decay {
  private:
   Decay() = default;
   void begin(const V& sum) { t = sum, n = t - V(exponent_bits); }
-  void end(const V& rest) { fraction = pow2_of_fraction(rest); }
+  void end(const V& rest, float least = -160) { fraction = zero_below(pow2_of_fraction(rest), n, least); }
 
   V t, n, fraction;  // e^a = fraction 2^n; for t see scaled()
 };
