@@ -123,29 +123,67 @@ void norm_backward(const Features<D>& x, const float* weight, const float* scale
     for (int n = 0; n < N; ++n) dx[c][n] += scale[n] * (dy[c][n] * weight[c] - x[c][n] * mean[n]);
 }
 
-// One number for each token of a sequence.
-using Tokens = float __attribute__((vector_size(T * sizeof(float))));
-using Whole = std::int32_t __attribute__((vector_size(T * sizeof(float))));
+using Integers = std::int32_t __attribute__((vector_size(lanes * sizeof(float))));
+constexpr int parts = T / lanes;
+
+// One number for each token of a sequence. (GCC computes with vectors wider than the machine's one number at a time.)
+struct Tokens {
+  Vector part[parts];
+};
+// f(p) for each part, and f(a, b) of two.
+template <class F>
+Tokens each_part(const F& f) {
+  Tokens y;
+#pragma GCC unroll 4
+  for (int p = 0; p < parts; ++p) y.part[p] = f(p);
+  return y;
+}
+template <class F>
+Tokens each_part(const F& f, const Tokens& a, const Tokens& b) {
+  return each_part([&](int p) { return f(a.part[p], b.part[p]); });
+}
+Tokens all(float x) {
+  return each_part([&](int) { return Vector{} + x; });
+}
+Tokens operator+(const Tokens& a, const Tokens& b) {
+  return each_part([](Vector x, Vector y) { return x + y; }, a, b);
+}
+Tokens operator-(const Tokens& a, const Tokens& b) {
+  return each_part([](Vector x, Vector y) { return x - y; }, a, b);
+}
+Tokens operator*(const Tokens& a, const Tokens& b) {
+  return each_part([](Vector x, Vector y) { return x * y; }, a, b);
+}
+Tokens operator/(const Tokens& a, const Tokens& b) {
+  return each_part([](Vector x, Vector y) { return x / y; }, a, b);
+}
+Tokens greater(const Tokens& a, const Tokens& b) {
+  return each_part([](Vector x, Vector y) { return x > y ? x : y; }, a, b);
+}
 
 Tokens tokens_at(const float* p) {
-  Tokens v;
-  std::memcpy(&v, p, sizeof v);
-  return v;
+  return each_part([&](int i) { return load(p + i * lanes); });
 }
-void put(float* p, Tokens v) { std::memcpy(p, &v, sizeof v); }
+void put(float* p, const Tokens& v) {
+#pragma GCC unroll 4
+  for (int i = 0; i < parts; ++i) store(p + i * lanes, v.part[i]);
+}
 
 // e^x for x <= 0, as 2^n times a polynomial on [-ln 2 / 2, ln 2 / 2]. Results that are nearly 0 are 0: their products
 // would be subnormal numbers, which Intel's processors multiply a hundred times as slowly.
-Tokens exponential(Tokens exact) {
-  const Whole zero = exact < -80.0f;
-  const Tokens x = zero ? Tokens{} : exact;
-  const Whole n = __builtin_convertvector(x * 1.44269504f - 0.5f, Whole);
-  const Tokens m = __builtin_convertvector(n, Tokens), r = (x - m * 0.693359375f) + m * 2.12194440e-4f;
-  Tokens p = Tokens{} + 1.9875691500e-4f;
+Vector exponential(Vector exact) {
+  const Integers zero = exact < -80.0f;
+  const Vector x = zero ? Vector{} : exact;
+  const Integers n = __builtin_convertvector(x * 1.44269504f - 0.5f, Integers);
+  const Vector m = __builtin_convertvector(n, Vector), r = (x - m * 0.693359375f) + m * 2.12194440e-4f;
+  Vector p = Vector{} + 1.9875691500e-4f;
 #pragma GCC unroll 8
   for (const float c : {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 0.5f, 1.0f, 1.0f})
     p = p * r + c;
-  return zero ? Tokens{} : p * reinterpret_cast<Tokens>((n + 127) << 23);
+  return zero ? Vector{} : p * reinterpret_cast<Vector>((n + 127) << 23);
+}
+Tokens exponential(const Tokens& x) {
+  return each_part([&](int p) { return exponential(x.part[p]); });
 }
 
 // Exchanges blocks of `step` rows and columns: with 8, 4, 2 and 1 it transposes.
@@ -155,13 +193,21 @@ void exchange(Tokens (&x)[T], std::index_sequence<l...>) {
   for (int i = 0; i < T; ++i) {
     if (i & step) continue;
     const Tokens a = x[i], b = x[i + step];
-    x[i] = __builtin_shufflevector(a, b, (l & step ? T + l - step : l)...);
-    x[i + step] = __builtin_shufflevector(a, b, (l & step ? T + l : l + step)...);
+#pragma GCC unroll 4
+    for (int p = 0; p < parts; ++p)
+      if constexpr (step >= lanes) {
+        constexpr int apart = step / lanes;
+        x[i].part[p] = p & apart ? b.part[p - apart] : a.part[p];
+        x[i + step].part[p] = p & apart ? b.part[p] : a.part[p + apart];
+      } else {
+        x[i].part[p] = __builtin_shufflevector(a.part[p], b.part[p], (l & step ? lanes + l - step : l)...);
+        x[i + step].part[p] = __builtin_shufflevector(a.part[p], b.part[p], (l & step ? lanes + l : l + step)...);
+      }
   }
 }
 void transpose(Tokens (&x)[T]) {
-  constexpr std::make_index_sequence<T> all;
-  exchange<8>(x, all), exchange<4>(x, all), exchange<2>(x, all), exchange<1>(x, all);
+  constexpr std::make_index_sequence<lanes> of_part;
+  exchange<8>(x, of_part), exchange<4>(x, of_part), exchange<2>(x, of_part), exchange<1>(x, of_part);
 }
 
 // sum_c a[c][at + j] b[c], b [C]
@@ -169,7 +215,7 @@ template <int C>
 Tokens combined(const float (*a)[stride], int column, const Tokens* b) {
   Tokens sum{};
 #pragma GCC unroll 16
-  for (int c = 0; c < C; ++c) sum += a[c][column] * b[c];
+  for (int c = 0; c < C; ++c) sum = sum + all(a[c][column]) * b[c];
   return sum;
 }
 // y[c] = sum_j a[c][at + j] b[j]
@@ -179,8 +225,8 @@ void contexts(const float (*a)[stride], int at, const Tokens (&b)[T], float (*y)
     Tokens even{}, odd{};
 #pragma GCC unroll 8
     for (int j = 0; j < T; j += 2) {
-      even += a[c][at + j] * b[j];
-      odd += a[c][at + j + 1] * b[j + 1];
+      even = even + all(a[c][at + j]) * b[j];
+      odd = odd + all(a[c][at + j + 1]) * b[j + 1];
     }
     put(y[c] + at, even + odd);
   }
@@ -227,24 +273,24 @@ class Model final : public HandWrittenGPT {
 
   void attention() {
     const float scale = 1 / std::sqrt(static_cast<float>(S));
-    Whole query;
-    for (int i = 0; i < T; ++i) query[i] = i;
+    Integers lane;
+    for (int i = 0; i < lanes; ++i) lane[i] = i;
     for (int head = 0; head < B * heads; ++head) {
       const int at = head / heads * T, h = head % heads;
       const float(*q)[stride] = a_.qkv + h * S, (*k)[stride] = q + D, (*v)[stride] = k + D;
       Tokens queries[S], p[T], greatest, sum{};
-      for (int c = 0; c < S; ++c) queries[c] = scale * tokens_at(q[c] + at);
+      for (int c = 0; c < S; ++c) queries[c] = all(scale) * tokens_at(q[c] + at);
 #pragma GCC unroll 16
       for (int j = 0; j < T; ++j) {
         const Tokens s = combined<S>(k, at + j, queries);
-        p[j] = query >= j ? s : Tokens{} - 1e30f;
-        greatest = j == 0 ? p[j] : p[j] > greatest ? p[j] : greatest;
+        p[j] = each_part([&](int i) { return lane + i * lanes >= j ? s.part[i] : Vector{} - 1e30f; });
+        greatest = j == 0 ? p[j] : greater(p[j], greatest);
       }
 #pragma GCC unroll 16
-      for (int j = 0; j < T; ++j) sum += p[j] = exponential(p[j] - greatest);
-      const Tokens factor = 1 / sum;
+      for (int j = 0; j < T; ++j) sum = sum + (p[j] = exponential(p[j] - greatest));
+      const Tokens factor = all(1) / sum;
 #pragma GCC unroll 16
-      for (int j = 0; j < T; ++j) put(a_.p[head][j], p[j] *= factor);
+      for (int j = 0; j < T; ++j) put(a_.p[head][j], p[j] = p[j] * factor);
       contexts<S>(v, at, p, a_.attended + h * S);
     }
   }
@@ -262,10 +308,10 @@ class Model final : public HandWrittenGPT {
       for (int j = 0; j < T; ++j) {
         p[j] = tokens_at(a_.p[head][j]);
         ds[j] = combined<S>(v, at + j, gradients);
-        mean += ds[j] * p[j];
+        mean = mean + ds[j] * p[j];
       }
 #pragma GCC unroll 16
-      for (int j = 0; j < T; ++j) ds[j] = scale * p[j] * (ds[j] - mean);
+      for (int j = 0; j < T; ++j) ds[j] = all(scale) * p[j] * (ds[j] - mean);
       contexts<S>(k, at, ds, dq);
       transpose(p);
       contexts<S>(dy, at, p, dv);
