@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -32,7 +33,8 @@ struct StepArrays {
   T* parameter;
   const T* gradient;
   T* state[max_states];
-  T sign = 1;  // -1 negates the gradient (maximize)
+  T sign = 1;           // -1 negates the gradient (maximize)
+  bool settle = false;  // makes 0 of states that are subnormal
 };
 
 // Calls f(std::integral_constant<unsigned, mask>) with the mask of the step's states.
@@ -49,12 +51,15 @@ void run_step(const Step& given, const StepArrays<T>& on, std::int64_t n) {
   static constexpr int max_states = StepArrays<T>::max_states;
   const auto form = [&on, n, step = given](auto mask) {  // a local copy of the step: no store can alias it
     constexpr unsigned states = decltype(mask)::value;
-    Loop::each(n, [&on, step, sign = V(on.sign)](std::int64_t i, auto at) {
+    Loop::each(n, [&on, step, sign = V(on.sign), settle = on.settle](std::int64_t i, auto at) {
       V p = at.template load<V>(on.parameter + i, T(0)), s[max_states];
       for (int k = 0; k < max_states; ++k)
         if (states >> k & 1) s[k] = at.template load<V>(on.state[k] + i, T(0));
       step.template update<states>(p, sign * at.template load<V>(on.gradient + i, T(0)), s);
       at.store(p, on.parameter + i);
+      if (__builtin_expect(settle, false))  // in a branch, as it seldom happens
+        for (int k = 0; k < max_states; ++k)
+          if (states >> k & 1) s[k] = Loop::settled(s[k]);
       for (int k = 0; k < max_states; ++k)
         if (states >> k & 1) at.store(s[k], on.state[k] + i);
     });
@@ -71,6 +76,7 @@ struct PlainLoop {
     return *p;
   }
   void store(T v, T* p) const { *p = v; }
+  static T settled(T x) { return optim::detail::abs(x) < std::numeric_limits<T>::min() ? T(0) : x; }
   template <class F>
   static void each(std::int64_t n, const F& f) {
     for (std::int64_t i = 0; i < n; ++i) f(i, PlainLoop());
@@ -102,13 +108,13 @@ class FusedStep {
 
   template <class Array>
   void add(Array& parameter, const Array& gradient, std::nullptr_t /*no state*/, const Step& step) {
-    add<Array>(parameter, gradient, nullptr, step, 0, parameter.numel(), 1);
+    add<Array>(parameter, gradient, nullptr, step, 0, parameter.numel(), 1, false);
   }
   /// Adds `size` elements of a parameter, from `begin`. The state has `size` elements. The gradient is multiplied by
-  /// sign, 1 or -1.
+  /// sign, 1 or -1. settle: makes 0 of states that are subnormal.
   template <class Array>
   void add(Array& parameter, const Array& gradient, const Array* state, const Step& step, std::int64_t begin,
-           std::int64_t size, int sign) {
+           std::int64_t size, int sign, bool settle) {
     parameter.before_write("step");
     const std::int64_t bytes = begin * static_cast<std::int64_t>(size_of(parameter.dtype()));
     Segment p{end_,
@@ -118,7 +124,8 @@ class FusedStep {
               static_cast<char*>(parameter.template fresh<void>()) + bytes,
               static_cast<const char*>(gradient.raw()) + bytes,
               {},
-              sign};
+              sign,
+              settle};
     for (int k = 0; k < detail::max_states; ++k)
       if (step.states() >> k & 1) p.state[k] = const_cast<void*>(state[k].raw());
     segments_.push_back(p);
@@ -150,11 +157,12 @@ class FusedStep {
     const void* gradient;
     void* state[detail::max_states];
     int sign;
+    bool settle;
 
     template <class T>
     kernels::StepArrays<T> arrays(std::int64_t from) const {
       kernels::StepArrays<T> on{
-          static_cast<T*>(parameter) + from, static_cast<const T*>(gradient) + from, {}, static_cast<T>(sign)};
+          static_cast<T*>(parameter) + from, static_cast<const T*>(gradient) + from, {}, static_cast<T>(sign), settle};
       for (int k = 0; k < detail::max_states; ++k)
         if (state[k]) on.state[k] = static_cast<T*>(state[k]) + from;
       return on;

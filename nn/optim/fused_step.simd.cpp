@@ -9,6 +9,7 @@ namespace {
 template <class T>
 struct VectorLoop {
   using V = Vec<T>;
+  static V settled(const V& x) { return xsimd::select(xsimd::abs(x) < V(std::numeric_limits<T>::min()), V(T(0)), x); }
   template <class F>
   static void each(std::int64_t n, const F& f) {
     for_each_vector<V>(n, f);

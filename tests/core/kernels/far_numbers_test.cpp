@@ -49,4 +49,15 @@ TEST_CASE("functions take no longer where they are 0", "[functions][softmax]") {
   }
 }
 
+TEST_CASE("attention takes no longer for scores that are far apart", "[attention]") {
+  Generator random(5);
+  const Tensor k = randn({1, 2, 256, 32}, float32, random), v = randn({1, 2, 256, 32}, float32, random);
+  const Function attend = [&](const Tensor& q) {
+    return scaled_dot_product_attention(q, k, v, AttentionOptions().causal());
+  };
+  const Tensor q = randn({1, 2, 256, 32}, float32, random);
+  const double usual = seconds(attend, q.detach());
+  for (const double factor : {10., 20., 50.}) CHECK(seconds(attend, q * factor) < 3 * usual);
+}
+
 }  // namespace fit::test::far_numbers_test

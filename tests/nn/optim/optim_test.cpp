@@ -116,6 +116,26 @@ TEST_CASE("an average whose decay is below a half keeps a small gradient after a
   CHECK(max_difference(w.detach(), full({40}, -0.3)) < 1e-4);
 }
 
+TEST_CASE("averages of a gradient that stays 0 become 0, except where they divide each other") {
+  const auto averages = [](double eps) {
+    Tensor w = leaf(tensor({1., 2., 3.}));
+    optim::Adam adam({w}, optim::AdamOptions().beta2(0.8).eps(eps));
+    for (int t = 0; t < 1500; ++t) {
+      w.set_grad(tensor({t == 0 ? 1. : 0., t == 0 ? -1. : 0., 1.}));
+      adam.step();
+    }
+    CHECK(all(isfinite(w.detach())).item<bool>());
+    const StateDict states = adam.state_dict();
+    std::vector<std::vector<float>> found;
+    for (const auto& [name, state] : states)
+      if (state.numel() == 3) found.push_back(state.to_vector<float>());
+    return found;
+  };
+  const float least = std::numeric_limits<float>::min();
+  for (const std::vector<float>& a : averages(1e-8)) CHECK((a[0] == 0 && a[1] == 0 && a[2] > 0.9F));
+  for (const std::vector<float>& a : averages(0)) CHECK((a[0] > 0 && a[0] < least && a[2] > 0.9F));
+}
+
 TEST_CASE("steps do not depend on the number of threads") {
   const int threads = num_threads();
   const auto run = [](int n) {
