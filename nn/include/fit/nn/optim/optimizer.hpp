@@ -110,7 +110,8 @@ class Optimizer {
 
   /// The averages and step counts ("0.weight.exp_avg", "0.weight.step") as live handles, and the options of the groups
   /// ("lr.0", "beta1.0" …; a bool is 0 or 1). Parameters without a step are not listed. If an option was switched on
-  /// after the last step, its average still has shape [0].
+  /// after the last step, its average still has shape [0]. Averages that are subnormal become 0 each 64 steps, unless
+  /// eps is 0.
   StateDict state_dict() const;
   /// Loads the state and the options. To use other options, set them afterwards. Missing options keep their values; lr
   /// must be there. Throws one Error that lists every name that does not fit, and then changes nothing.
