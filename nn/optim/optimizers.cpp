@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <sstream>
 
 #include "common/rollback.hpp"
@@ -98,8 +99,26 @@ struct HasBeta1 : std::false_type {};
 template <class Options>
 struct HasBeta1<Options, std::void_t<decltype(std::declval<const Options&>().beta1())>> : std::true_type {};
 
-// So often states that are subnormal become 0, in steps: in each one it would cost some percent.
-constexpr std::int64_t settle_each = 64;
+template <class Options, class = void>
+struct HasEps : std::false_type {};
+template <class Options>
+struct HasEps<Options, std::void_t<decltype(std::declval<const Options&>().eps())>> : std::true_type {};
+
+// Whether states become 0 in this step where they are subnormal. Averages of a gradient that stays 0 would stay there,
+// and processors take ten times as long for them. In each step this would cost some percent. Without eps, an update is
+// a quotient of two such averages.
+template <class Options>
+bool settles([[maybe_unused]] const Options& options, std::int64_t step) {
+  if (step % 64 != 0) return false;
+  if constexpr (HasEps<Options>::value)
+    return options.eps() > 0;
+  else
+    return true;
+}
+
+double least_normal(const Tensor& x) {
+  return x.dtype() == float32 ? std::numeric_limits<float>::min() : std::numeric_limits<double>::min();
+}
 
 // In place of FusedStep, for optimisers without a kernel.
 struct NoKernel {
@@ -168,7 +187,7 @@ void GroupedOptimizer<Options>::step() {
       kernel.begin({slot->steps, slot->is_new(), &slot->scalar});
       const Part part = part_of(*slot);
       fused.add(slot->parameter, slot->parameter.grad(), slot->state + Formula::first_kernel_state, kernel, part.begin,
-                part.size, kernel.maximize() ? -1 : 1, slot->steps % settle_each == 0 && kernel.settles());
+                part.size, kernel.maximize() ? -1 : 1, settles(kernel, slot->steps));
     }
   fused.run();
   exchange_parameters();
@@ -194,6 +213,10 @@ void GroupedOptimizer<Options>::change_tensors(const std::vector<Slot*>& slots) 
     Tensor p = before, s[StateSpec::max_states];
     std::copy(std::begin(slot->state), std::end(slot->state), s);
     formula.template update<0>(p, formula.maximize() ? -before.grad() : before.grad(), s);
+    if constexpr (HasMomentum<Options>::value || HasBeta1<Options>::value)
+      if (settles(formula, slot->steps))
+        for (Tensor& x : s)
+          if (x.defined()) x = where(abs(x) < least_normal(x), 0, x);
     changes.push_back({before, p});
     for (int k = 0; k < StateSpec::max_states; ++k)
       if (s[k].impl() != slot->state[k].impl()) changes.push_back({slot->state[k], s[k]});

@@ -60,4 +60,15 @@ TEST_CASE("attention takes no longer for scores that are far apart", "[attention
   for (const double factor : {10., 20., 50.}) CHECK(seconds(attend, q * factor) < 3 * usual);
 }
 
+TEST_CASE("linear attention takes no longer for a state that fades fast", "[linear_attention]") {
+  Generator random(6);
+  const Tensor k = randn({1, 2, 512, 32}, float32, random), v = randn({1, 2, 512, 32}, float32, random);
+  const auto time = [&](double decay) {
+    const auto options = LinearAttentionOptions().decay(full({2}, decay));
+    return seconds([&](const Tensor& q) { return linear_attention(q, k, v, options).output; }, k.clone());
+  };
+  const double usual = time(-0.1);
+  for (const double decay : {-2., -5., -90.}) CHECK(time(decay) < 3 * usual);
+}
+
 }  // namespace fit::test::far_numbers_test

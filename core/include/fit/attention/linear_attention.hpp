@@ -31,7 +31,7 @@ namespace fit {
 struct LinearAttentionOptions {
   /// The logarithm of a_t, as in the papers: (H), (B, H, T), or (B, H, T, D) with a factor for each feature of the
   /// keys. It should not be positive: then the state fades. -inf clears the state before step t, except
-  /// for numbers that are not finite: 0 times them is NaN.
+  /// for numbers that are not finite: 0 times them is NaN. float32: a product of factors below 2^-100 is 0.
   FIT_OPTION(Tensor, decay);
   /// How far the delta rule replaces the value that the state has under k_t, (B, H, T): 0 not at all, 1 completely. The
   /// keys should have norm 1 (normalize()): with larger ones the state may grow without limit.

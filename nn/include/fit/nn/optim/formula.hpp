@@ -55,11 +55,6 @@ struct FormulaDefaults {
   void begin(const StepCount&) {}
 };
 
-template <class Options, class = void>
-struct DividesByEps : std::false_type {};
-template <class Options>
-struct DividesByEps<Options, std::void_t<decltype(std::declval<const Options&>().eps())>> : std::true_type {};
-
 /// `forms` are the sets of states that a step may use. If there are several, states() chooses.
 template <class Options, unsigned... forms>
 struct ElementwiseFormula : Options, FormulaDefaults {
@@ -70,14 +65,6 @@ struct ElementwiseFormula : Options, FormulaDefaults {
   bool has_kernel() const { return true; }
   Kernel kernel() const { return static_cast<const Kernel&>(*this); }
   unsigned states() const { return (forms, ...); }
-  /// Whether states may become 0 where they are subnormal. Averages of a gradient that stays 0 would stay there, and
-  /// processors take ten times as long for them. But without eps, the update is a quotient of two such averages.
-  bool settles() const {
-    if constexpr (DividesByEps<Options>::value)
-      return this->eps() > 0;
-    else
-      return true;
-  }
 };
 
 template <class Options, unsigned form>
