@@ -134,6 +134,15 @@ TEST_CASE("averages of a gradient that stays 0 become 0, except where they divid
   const float least = std::numeric_limits<float>::min();
   for (const std::vector<float>& a : averages(1e-8)) CHECK((a[0] == 0 && a[1] == 0 && a[2] > 0.9F));
   for (const std::vector<float>& a : averages(0)) CHECK((a[0] > 0 && a[0] < least && a[2] > 0.9F));
+  // Of a formula that consists of operations.
+  Tensor w = leaf(ones({2, 2}));
+  optim::Muon muon({w}, optim::MuonOptions().momentum(0.5));
+  for (int t = 0; t < 130; ++t) {
+    w.set_grad(t == 0 ? ones({2, 2}) : tensor({{0., 0.}, {1., 1.}}));
+    muon.step();
+  }
+  for (const auto& [name, state] : muon.state_dict())
+    if (state.numel() == 4) CHECK(state.to_vector<float>() == std::vector<float>{0, 0, 1, 1});
 }
 
 TEST_CASE("steps do not depend on the number of threads") {
