@@ -11,7 +11,7 @@ namespace fit::distributions {
 namespace {
 
 constexpr double log_of_turn = 1.8378770664093454836;  // log(2 pi)
-constexpr double pi = 3.14159265358979323846, infinity = std::numeric_limits<double>::infinity();
+constexpr double infinity = std::numeric_limits<double>::infinity();
 
 Tensor wide(const Tensor& x, const Shape& shape) { return x.shape() == shape ? x : broadcast_to(x, shape); }
 
