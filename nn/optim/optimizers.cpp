@@ -213,7 +213,7 @@ void GroupedOptimizer<Options>::change_tensors(const std::vector<Slot*>& slots) 
     Tensor p = before, s[StateSpec::max_states];
     std::copy(std::begin(slot->state), std::end(slot->state), s);
     formula.template update<0>(p, formula.maximize() ? -before.grad() : before.grad(), s);
-    if constexpr (HasMomentum<Options>::value || HasBeta1<Options>::value)
+    if constexpr (HasMomentum<Options>::value || HasBeta1<Options>::value)  // Adafactor's states divide
       if (settles(formula, slot->steps))
         for (Tensor& x : s)
           if (x.defined()) x = where(abs(x) < least_normal(x), 0, x);

@@ -71,8 +71,8 @@ inline V pow2(const V& x) {
     // The last bits of t are n - zero, an exponent with its bias; for the least n it is that of 0.
     const V c = xsimd::max(V(zero), x), shift(0x1.8p23F - zero), t = c + shift, n = t - shift;  // keeps NaN
     const V power = xsimd::bitwise_cast<V>(xsimd::bitwise_cast<xsimd::as_integer_t<V>>(t) << 23);
-    return pow2_of_fraction(V(c - n)) * V(0x1p27F) *
-           power;  // 27 is 127 + zero; power alone may make a subnormal number
+    // power is 2^(n - 27). Multiplied by it first, a fraction below 1 would become subnormal for the least n but one.
+    return pow2_of_fraction(V(c - n)) * V(0x1p27F) * power;
 #endif
   }
 }

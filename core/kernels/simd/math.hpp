@@ -265,7 +265,7 @@ struct ExpOfNegative {
 };
 
 // The same without a branch, and for exponents with more digits than the type has. float: a power of 2 and a fraction,
-// so m is multiplied before it is scaled; e^a is at least 2^-252. |m| < 2^9, or 2^49 for an exponent that is given.
+// so m is multiplied before it is scaled; e^a is at least 2^-252. |m| < 2^9, or 2^99 for an exponent that is given.
 // (Where e^a is needed as a number, too, the branch of ExpOfNegative costs less than to scale twice.)
 template <class V, bool = is_float<V>>
 class Decay {
@@ -274,7 +274,7 @@ class Decay {
     constexpr Parts log2_e(log2_of_e);
     const V c = xsimd::max(V(-174), a);  // keeps NaN
     begin(xsimd::fma(c, V(log2_e.high), V(exponent_bits)));
-    end(xsimd::fma(c, V(log2_e.low), xsimd::fms(c, V(log2_e.high), n)), -200);
+    end(xsimd::fma(c, V(log2_e.low), xsimd::fms(c, V(log2_e.high), n)), -250);
   }
   // e^(-f x^2) for f x^2 <= 174. The error of the square counts, as it grows with x.
   static Decay gaussian(const V& x, double f) {
