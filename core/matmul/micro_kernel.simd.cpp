@@ -80,7 +80,12 @@ inline void micro_kernel(std::int64_t k, T alpha, const T* a, std::int64_t row, 
   constexpr int groups = (MR + 3) / 4;
   const T* four[groups];
   FIT_UNROLL for (int g = 0; g < groups; ++g) four[g] = a + 4 * g * row;
+  const bool longer = col == 1 && row > k;
   for (std::int64_t p = 0; p < k; ++p) {
+    // Prefetches the next rows of a, a line of each at a time: the processor itself starts too late where a is a part of
+    // longer rows, and many lines at once delay the loads of b. Prefetching past the last row is harmless.
+    if (NV == nr_vectors && longer && p % line<T> == 0)
+      FIT_UNROLL for (int i = 0; i < MR; ++i) __builtin_prefetch(four[i / 4] + (i % 4 + MR) * row, 0, 2);
     V y[NV];
     FIT_UNROLL for (int j = 0; j < NV; ++j) y[j] = get(b + p * ldb, j);
     for (std::int64_t l = ahead.first; Fetches && l < ahead.last; ++l)
@@ -116,11 +121,6 @@ void micro_kernels(std::int64_t m, std::int64_t k, T alpha, const T* a, std::int
                    std::int64_t distance = 0, std::int64_t done = 0) {
   const std::int64_t all = done + m;
   for (; m >= MR; m -= MR, done += MR, a += MR * row, c += MR * ldc) {
-    // Prefetches the next rows if a is a part of longer rows: the processor itself starts too late then. Prefetching
-    // past the last row is harmless.
-    if (NV == nr_vectors && col == 1 && row > k)
-      for (int i = MR; i < 2 * MR; ++i)
-        for (std::int64_t p = 0; p < k; p += line<T>) __builtin_prefetch(a + i * row + p, 0, 2);
     Ahead ahead;
     if (Fetches) ahead = {distance, NV * done / all, NV * (done + MR) / all};
     micro_kernel<Fetches, V, MR, NV, Full>(k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail, ahead);
