@@ -1,4 +1,5 @@
 #pragma once
+#include <limits>
 #include <type_traits>
 
 #include "fit/base/bfloat16.hpp"
@@ -15,5 +16,10 @@ constexpr DType acc_dtype(DType t) { return t == bfloat16 ? float32 : t; }
 template <class T>
 inline constexpr bool narrow = !std::is_same_v<T, AccT<T>>;
 constexpr bool is_narrow(DType t) { return acc_dtype(t) != t; }
+
+/// The smallest normal number of a floating type. That of bfloat16 is float's.
+constexpr double smallest_normal(DType t) {
+  return t == float64 ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
+}
 
 }  // namespace fit

@@ -2,6 +2,7 @@
 #include <limits>
 #include <unordered_set>
 
+#include "base/acc_type.hpp"
 #include "fit/graph/graph.hpp"
 #include "fit/nn/optim/optim.hpp"
 #include "fit/ops/ops.hpp"
@@ -112,9 +113,8 @@ std::vector<Tensor> clipped_gradients(const char* op, const Parameters& paramete
 
 // g *= max_norm / norm. A factor below the normal numbers of g's type would lose digits: its root is applied twice.
 void scale(Tensor& g, double max_norm, double norm) {
-  const double factor = max_norm / norm,
-               smallest = g.dtype() == float64 ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
-  if (!(factor < smallest) || max_norm == 0 || std::isinf(norm)) {
+  const double factor = max_norm / norm;
+  if (!(factor < smallest_normal(g.dtype())) || max_norm == 0 || std::isinf(norm)) {
     g.mul_(factor);
     return;
   }

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <sstream>
 
+#include "base/acc_type.hpp"
 #include "common/rollback.hpp"
 #include "fit/graph/autocast.hpp"
 #include "fit/graph/graph.hpp"
@@ -116,10 +116,6 @@ bool settles([[maybe_unused]] const Options& options, std::int64_t step) {
     return true;
 }
 
-double least_normal(const Tensor& x) {
-  return x.dtype() == float32 ? std::numeric_limits<float>::min() : std::numeric_limits<double>::min();
-}
-
 // In place of FusedStep, for optimisers without a kernel.
 struct NoKernel {
   void reserve(std::size_t) {}
@@ -216,7 +212,7 @@ void GroupedOptimizer<Options>::change_tensors(const std::vector<Slot*>& slots) 
     if constexpr (HasMomentum<Options>::value || HasBeta1<Options>::value)  // Adafactor's states divide
       if (settles(formula, slot->steps))
         for (Tensor& x : s)
-          if (x.defined()) x = where(abs(x) < least_normal(x), 0, x);
+          if (x.defined()) x = where(abs(x) < smallest_normal(x.dtype()), 0, x);
     changes.push_back({before, p});
     for (int k = 0; k < StateSpec::max_states; ++k)
       if (s[k].impl() != slot->state[k].impl()) changes.push_back({slot->state[k], s[k]});

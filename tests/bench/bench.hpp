@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "fit/nn/layer/layer.hpp"
 #include "fit/tensor/tensor.hpp"
 
 // What a workload is. The names are those of the peers' benchmark.
@@ -30,11 +31,19 @@ struct Workload {
   std::function<std::function<void()>()> by_hand = nullptr;
 };
 
-// int8_activations: rows of activations are rounded, too.
-enum class Weights { float32, bfloat16, int8, int8_group32, int8_activations, int4, int4_activations };
-Workload decode(Weights weights, std::int64_t B = 1, std::int64_t tokens = 128);
-std::vector<Workload> encoders(Weights weights);
-Workload prompt(Weights weights);
+// What a model's weights are for inference. _activations: rows of activations are rounded to int8, too.
+struct Weights {
+  const char* suffix;  // of the names of rows
+  double bytes;        // of a weight, with its share of scales
+  double tolerance;    // of results, beside float64 with the same weights, or beside other rows
+  void (*give)(nn::Layer& model);
+  DType dtype = fit::float32;  // of what is computed and cached
+
+  static const Weights float32, bfloat16, int8, int8_group32, int8_activations, int4, int4_activations;
+};
+Workload decode(const Weights& weights, std::int64_t B = 1, std::int64_t tokens = 128);
+std::vector<Workload> encoders(const Weights& weights, const char* suffix);
+Workload prompt(const Weights& weights);
 Workload reproducible(Workload w);  // the same in the mode Reproducible, as NAME_reproducible
 std::vector<Workload> attention_workloads(DType dtype);
 std::vector<Workload> op_workloads();  // attention's in float32 among them

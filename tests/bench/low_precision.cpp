@@ -65,18 +65,19 @@ std::vector<Workload> low_precision_workloads() {
   add({"linear_768x128x512", "linear_256x768x3072"}, op_workloads(), under_autocast);
   add({"mha_b8t128c512h8", "gpt_char_l4h4c128_b12t64", "gpt_small_l6h6c384_b8t256", "gpt2_124m_b4t64"},
       model_workloads(), under_autocast);
-  for (const Weights weights : {Weights::bfloat16, Weights::int8}) {
+  for (const Weights& weights : {Weights::bfloat16, Weights::int8}) {
     all.push_back(decode(weights));
     all.push_back(reproducible(decode(weights)));
   }
-  for (const Weights weights :
+  for (const Weights& weights :
        {Weights::int8_group32, Weights::int8_activations, Weights::int4, Weights::int4_activations})
     all.push_back(decode(weights));
-  for (const Weights weights :
+  for (const Weights& weights :
        {Weights::bfloat16, Weights::int8, Weights::int8_group32, Weights::int8_activations, Weights::int4_activations})
     all.push_back(prompt(weights));
-  for (const Weights weights : {Weights::bfloat16, Weights::int8_activations})
-    for (Workload& w : encoders(weights)) all.push_back(std::move(w));
+  for (Workload& w : encoders(Weights::bfloat16, "_bf16")) all.push_back(std::move(w));
+  // The peers' int8 rounds activations, too.
+  for (Workload& w : encoders(Weights::int8_activations, "_int8")) all.push_back(std::move(w));
   return all;
 }
 

@@ -173,43 +173,21 @@ Workload forward() {
 }
 
 // For inference.
-void prepare(nn::Layer& model, Weights weights) {
+void prepare(nn::Layer& model, const Weights& weights) {
   model.eval();
-  if (weights == Weights::bfloat16) model.to(bfloat16);
-  if (weights == Weights::int8) nn::quantize_(model);
-  if (weights == Weights::int8_group32) nn::quantize_(model, nn::Int8WeightOnlyOptions().group_size(32));
-  if (weights == Weights::int8_activations) nn::quantize_(model, nn::Int8DynamicActivationInt8WeightOptions());
-  if (weights == Weights::int4) nn::quantize_(model, nn::Int4WeightOnlyOptions());
-  if (weights == Weights::int4_activations) nn::quantize_(model, nn::Int8DynamicActivationInt4WeightOptions());
+  weights.give(model);
 }
 
-// Of results, beside float64 with the same weights or beside those of other rows.
-double tolerance(Weights weights) {
-  const bool rounds =
-      weights == Weights::bfloat16 || weights == Weights::int8_activations || weights == Weights::int4_activations;
-  return rounds ? 0.05 : 1e-4;
-}
-
-const char* suffix(Weights weights) {
-  return weights == Weights::float32            ? ""
-         : weights == Weights::bfloat16         ? "_bf16"
-         : weights == Weights::int8             ? "_int8"
-         : weights == Weights::int8_group32     ? "_int8_group32"
-         : weights == Weights::int4             ? "_int4"
-         : weights == Weights::int4_activations ? "_int4_activations"
-                                                : "_int8_activations";
-}
+Limit limit_of(const Weights& weights) { return weights.dtype == bfloat16 ? Limit::gemm_bf16 : Limit::gemm; }
 
 // The last hidden states of a BERT encoder with the sizes of all-MiniLM-L6-v2.
-Workload encoder(Weights weights, std::int64_t B, std::int64_t T) {
+Workload encoder(const Weights& weights, const char* suffix, std::int64_t B, std::int64_t T) {
   constexpr std::int64_t layers = 6, C = 384;
   const auto options = [](std::int64_t num_layers, std::int64_t vocab) {
     return nn::BERTOptions().num_layers(num_layers).vocab_size(vocab).d_model(C).num_heads(12);
   };
-  // The peers round activations in int8, so the row has their name.
-  const char* const end = weights == Weights::int8_activations ? "_int8" : suffix(weights);
-  return {"encoder_l6h12c384_b" + std::to_string(B) + "t" + std::to_string(T) + end,
-          weights == Weights::bfloat16 ? Limit::gemm_bf16 : Limit::gemm,
+  return {"encoder_l6h12c384_b" + std::to_string(B) + "t" + std::to_string(T) + suffix,
+          limit_of(weights),
           static_cast<double>(layers * B * T) * static_cast<double>(24 * C * C + 4 * C * T),
           4.0,
           [=]() -> std::function<void()> {
@@ -228,27 +206,38 @@ Workload encoder(Weights weights, std::int64_t B, std::int64_t T) {
             const auto exact = nn::clone(model);
             exact->to(float64);
             const Tensor ids = randint(0, 65, {std::min<std::int64_t>(B, 2), T});
-            expect_close("the hidden states", model(ids), exact->forward(ids), tolerance(weights));
+            expect_close("the hidden states", model(ids), exact->forward(ids), weights.tolerance);
           }};
 }
 
+constexpr double scales = 4.0 / 32;  // one in float32 for 32 weights
+
 }  // namespace
 
+const Weights Weights::float32{"", 4, 1e-4, [](nn::Layer&) {}},
+    Weights::bfloat16{"_bf16", 2, 0.05, [](nn::Layer&model) { model.to(fit::bfloat16); }, fit::bfloat16},
+    Weights::int8{"_int8", 1, 1e-4, [](nn::Layer&model) { nn::quantize_(model); }},
+    Weights::int8_group32{"_int8_group32", 1 + scales, 1e-4,
+                          [](nn::Layer&model) { nn::quantize_(model, nn::Int8WeightOnlyOptions().group_size(32)); }},
+    Weights::int8_activations{
+        "_int8_activations", 1, 0.05,
+        [](nn::Layer&model) { nn::quantize_(model, nn::Int8DynamicActivationInt8WeightOptions()); }},
+    Weights::int4{"_int4", 0.5 + scales, 1e-4,
+                  [](nn::Layer&model) { nn::quantize_(model, nn::Int4WeightOnlyOptions()); }},
+    Weights::int4_activations{"_int4_activations", 0.5 + scales, 0.05, [](nn::Layer&model) {
+                                nn::quantize_(model, nn::Int8DynamicActivationInt4WeightOptions());
+                              }};
+
 // Tokens one after the other, each the most likely after those before it, in B rows.
-Workload decode(Weights weights, std::int64_t B, std::int64_t tokens) {
+Workload decode(const Weights& weights, std::int64_t B, std::int64_t tokens) {
   constexpr std::int64_t C = 768, vocab = 50257, layers = 12;
   const auto options = gpt_options(layers, 12, C, vocab, tokens + 1);
   const double parameters = static_cast<double>(12 * layers * C * C + vocab * C);
-  const double bytes = weights == Weights::float32        ? 4
-                       : weights == Weights::bfloat16     ? 2
-                       : weights == Weights::int8_group32 ? 1 + 4.0 / 32  // one scale for 32 weights
-                       : weights == Weights::int4 || weights == Weights::int4_activations ? 0.5 + 4.0 / 32
-                                                                                          : 1;
-  // Keys and values of all positions so far, on the average: bfloat16 if the model is.
-  const double cached = (weights == Weights::bfloat16 ? 2.0 : 4.0) * static_cast<double>(layers * C * B * (tokens + 1));
-  const double bytes_per_pass = bytes * parameters + cached;
+  // Keys and values of all positions so far, on the average.
+  const double cached = static_cast<double>(size_of(weights.dtype) * layers * C * B * (tokens + 1));
+  const double bytes_per_pass = weights.bytes * parameters + cached;
   return {"decode_l12h12c768_" + (B > 1 ? "b" + std::to_string(B) + "_" : "") + std::to_string(tokens) + "tokens" +
-              suffix(weights),
+              weights.suffix,
           Limit::read,
           bytes_per_pass * static_cast<double>(tokens),
           8.0,
@@ -271,17 +260,17 @@ Workload decode(Weights weights, std::int64_t B, std::int64_t tokens) {
             nn::KVCache cache = model.make_cache(B);
             std::vector<Tensor> logits;
             for (std::int64_t t = 0; t < 33; ++t) logits.push_back(model(slice(ids, 1, t, t + 1), cache));
-            expect_close("decoding", cat(logits, 1), model(ids), tolerance(weights));
+            expect_close("decoding", cat(logits, 1), model(ids), weights.tolerance);
           },
           bytes_per_pass};
 }
 
 // The logits after the last of 512 tokens.
-Workload prompt(Weights weights) {
+Workload prompt(const Weights& weights) {
   constexpr std::int64_t C = 768, vocab = 50257, layers = 12, T = 512;
   const auto parameters = static_cast<double>(12 * layers * C * C);
-  return {std::string("prompt_l12h12c768_512tokens") + suffix(weights),
-          weights == Weights::bfloat16 ? Limit::gemm_bf16 : Limit::gemm,
+  return {std::string("prompt_l12h12c768_512tokens") + weights.suffix,
+          limit_of(weights),
           (2 * parameters + 2.0 * static_cast<double>(layers * C * T)) * static_cast<double>(T) + 2.0 * C * vocab,
           4.0,
           [=]() -> std::function<void()> {
@@ -301,7 +290,7 @@ Workload prompt(Weights weights) {
             const Tensor ids = randint(0, 65, {1, 33});
             nn::KVCache cache = model.make_cache(1);
             expect_close("the last logits", model.forward_last(ids, cache), index(model(ids), {range(), -1}),
-                         tolerance(weights));
+                         weights.tolerance);
           }};
 }
 
@@ -320,8 +309,9 @@ Workload reproducible(Workload w) {
   return w;
 }
 
-std::vector<Workload> encoders(Weights weights) {
-  return {encoder(weights, 1, 16), encoder(weights, 1, 128), encoder(weights, 32, 64), encoder(weights, 32, 128)};
+std::vector<Workload> encoders(const Weights& weights, const char* suffix) {
+  return {encoder(weights, suffix, 1, 16), encoder(weights, suffix, 1, 128), encoder(weights, suffix, 32, 64),
+          encoder(weights, suffix, 32, 128)};
 }
 
 std::vector<Workload> model_workloads() {
@@ -337,7 +327,7 @@ std::vector<Workload> model_workloads() {
                             reproducible(decode(Weights::float32)),
                             decode(Weights::float32, 8, 32),
                             prompt(Weights::float32)};
-  for (Workload& w : encoders(Weights::float32)) all.push_back(std::move(w));
+  for (Workload& w : encoders(Weights::float32, "")) all.push_back(std::move(w));
   return all;
 }
 

@@ -1,6 +1,5 @@
 // x^e, for tensors and numbers.
 #include <cmath>
-#include <limits>
 #include <type_traits>
 
 #include "ops/common/precision.hpp"
@@ -133,9 +132,8 @@ Tensor pow(const Tensor& x, const Tensor& e) {
       // multiplied as its square root, twice: 2^1024 ln 2 is finite.
       if (!b.wants(1)) return;
       const Tensor y = b.y(), log_x = log(where(logical_and(eq(x, 0), ge(e, 0)), 1, x));
-      const double least =
-          y.dtype() == float64 ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
-      const Tensor outside = logical_or(isinf(y), logical_and(ne(y, 0), lt(abs(y), least)));
+      const Tensor small = lt(abs(y), smallest_normal(y.dtype()));
+      const Tensor outside = logical_or(isinf(y), logical_and(ne(y, 0), small));
       Tensor slope = mul(y, log_x);
       if (any(outside).item<bool>()) {
         const Tensor root = pow(x, mul(e, 0.5));
