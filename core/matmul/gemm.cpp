@@ -60,7 +60,7 @@ void gemm(const GemmParams<T>& p, const T* a, const T* b, T* c) {
     case Route::packed: {
       const Scratch<T> packed(panels(p.n) * panel_width * p.k), rows(gemm_packed_scratch(p));
       for (std::int64_t i = 0; i < panels(p.n); ++i) kernels.pack_b(p, b, i, packed.get() + i * panel_width * p.k);
-      return kernels.gemm_packed(p, a, packed.get(), c, rows.get());
+      return kernels.gemm_packed(p, a, {packed.get()}, c, rows.get());
     }
     case Route::openblas:
       return openblas_gemm(p, a, b, c);
@@ -128,17 +128,17 @@ void gemm_swapped(const GemmParams<T>& p, const T* a, const T* b, T* c, TileDone
     for (; i < end; ++i) {
       GemmParams<T> part = swapped;
       part.m = p.n - i * rows < rows ? p.n - i * rows : rows;
-      kernels.gemm_packed(part, b + i * rows * p.ldb, packed.get(), tile.get(), static_cast<T*>(nullptr));
+      kernels.gemm_packed(part, b + i * rows * p.ldb, {packed.get()}, tile.get(), nullptr);
       kernels.transpose(part.m, p.m, tile.get(), p.m, c + i * rows, p.ldc);
       done(std::int64_t{0}, p.m, i * rows, part.m);
     }
   });
 }
 
-// The tiles of c. all_panels: those of op(b) if `way` is Route::packed.
+// The tiles of c. packed: op(b) if `way` is Route::packed.
 template <class T>
-void gemm_tiles(const GemmParams<T>& p, const Tiling& t, Route way, const T* a, const T* b, const T* all_panels, T* c,
-                TileDone done) {
+void gemm_tiles(const GemmParams<T>& p, const Tiling& t, Route way, const T* a, const T* b, const PackedB<T>& packed,
+                T* c, TileDone done) {
   const auto& kernels = FIT_KERNELS(gemm_table, T);
   parallel_for(t.count(), 1, dynamic_schedule, [&](std::int64_t begin, std::int64_t end) {
     const Scratch<T> rows(way == Route::packed ? gemm_packed_scratch(p) : 0);
@@ -151,7 +151,9 @@ void gemm_tiles(const GemmParams<T>& p, const Tiling& t, Route way, const T* a, 
       const T* const part_b = b + col * (p.transpose_b ? p.ldb : 1);
       T* const part_c = c + row * p.ldc + col;
       if (way == Route::packed)
-        kernels.gemm_packed(part, part_a, all_panels + col * p.k, part_c, rows.get());
+        kernels.gemm_packed(part, part_a,
+                            {packed.panels + col * p.k, packed.kept, packed.bias ? packed.bias + col : nullptr}, part_c,
+                            rows.get());
       else if (way == Route::gemv)
         kernels.gemv(part, part_a, part_b, part_c);
       else
@@ -172,15 +174,16 @@ std::int64_t packed_depth(const GemmParams<T>& p) {
 
 namespace {
 
-// kept: all panels of op(b), or null.
+// kept: all panels of op(b), or null. bias: null, unless `way` is Route::packed.
 template <class T>
-void gemm_tiled(const GemmParams<T>& p, Route way, const T* a, const T* b, const T* kept, T* c, TileDone done) {
+void gemm_tiled(const GemmParams<T>& p, Route way, const T* a, const T* b, const T* kept, T* c, const T* bias,
+                TileDone done) {
   const bool few_rows = way == Route::gemv || way == Route::gemv_in_order ||
                         ((way == Route::unpacked || kept) && p.m <= gemv_max_m_transposed);
   const Tiling t = few_rows               ? gemv_tiling(p.m, p.n, p.k, sizeof(T))
                    : way == Route::packed ? tiling(p.m, p.n, p.flops(), num_threads())
                                           : tiling(p.m, p.n, p.flops());
-  if (way != Route::packed || kept) return gemm_tiles(p, t, way, a, b, kept, c, done);
+  if (way != Route::packed || kept) return gemm_tiles(p, t, way, a, b, {kept, true, bias}, c, done);
   const std::int64_t depth = packed_depth(p);
   const Scratch<T> packed(panels(p.n) * panel_width * depth);
   GemmParams<T> part = p;
@@ -188,9 +191,11 @@ void gemm_tiled(const GemmParams<T>& p, Route way, const T* a, const T* b, const
     part.k = std::min(depth, p.k - k0);
     part.beta = k0 > 0 ? 1 : p.beta;
     pack_b_panels(part, b + k0 * (p.transpose_b ? 1 : p.ldb), packed.get());
-    gemm_tiles(part, t, way, a + k0 * (p.transpose_a ? p.lda : 1), b, packed.get(), c, [&](auto... tile) {
-      if (k0 + depth >= p.k) done(tile...);
-    });
+    const bool last = k0 + depth >= p.k;
+    gemm_tiles(part, t, way, a + k0 * (p.transpose_a ? p.lda : 1), b, {packed.get(), false, last ? bias : nullptr}, c,
+               [&](auto... tile) {
+                 if (last) done(tile...);
+               });
   }
 }
 
@@ -232,10 +237,10 @@ void gemm_parallel(const GemmParams<T>& p, const T* a, const T* b, T* c, const T
   };
   if (is_column(p)) {
     const GemmParams<T> row = as_row(p);
-    return gemm_tiled<T>(row, route(row), b, a, nullptr, c,
+    return gemm_tiled<T>(row, route(row), b, a, nullptr, c, nullptr,
                          [&](std::int64_t i, std::int64_t m, std::int64_t j, std::int64_t n) { biased(j, n, i, m); });
   }
-  if (kept) return gemm_tiled(p, Route::packed, a, b, all_panels, c, biased);
+  if (kept) return gemm_tiled(p, Route::packed, a, b, all_panels, c, bias, done);
   const Route way = route(p);
   if (way == Route::gemv && p.transpose_b && p.m <= gemv_max_m)
     return gemv_parallel(p.m, p.n, p.k, sizeof(T), [&](Part part) {
@@ -244,7 +249,8 @@ void gemm_parallel(const GemmParams<T>& p, const T* a, const T* b, T* c, const T
       });
     });
   if (way == Route::packed && swaps(p)) return gemm_swapped(p, a, b, c, biased);
-  gemm_tiled<T>(p, way, a, b, nullptr, c, biased);
+  if (way == Route::packed) return gemm_tiled<T>(p, way, a, b, nullptr, c, bias, done);
+  gemm_tiled<T>(p, way, a, b, nullptr, c, nullptr, biased);
 }
 
 #define FIT_GEMM(T)                                                 \

@@ -86,7 +86,8 @@ void gemm_bf16_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a,
         part.beta = p.beta;
         part.ldc = p.ldc;
       }
-      packed ? FIT_KERNELS(gemm_table, float).gemm_packed(part, wide_a.get(), wide_b + col * p.k, to, rows.get())
+      packed ? FIT_KERNELS(gemm_table, float)
+                   .gemm_packed(part, wide_a.get(), {wide_b + col * p.k, kept != nullptr}, to, rows.get())
              : gemm(part, wide_a.get(), wide_b + col * (p.transpose_b ? p.k : 1), to);
       const auto finish = bf16_kernels().result<C>().finish;
       if (narrow)

@@ -53,13 +53,21 @@ struct Part {
 // A function that is called for ranges of columns that are complete.
 using ColumnsDone = FunctionRef<void(std::int64_t col, std::int64_t cols)>;
 
+// What gemm_packed() multiplies by: op(b) in panels, one after another.
+template <class T>
+struct PackedB {
+  const T* panels;
+  bool kept = false;        // by an earlier call: they are probably not in the L2 cache
+  const T* bias = nullptr;  // [n], added to each row of c, or none
+};
+
 template <class T>
 struct GemmKernels {
   std::int64_t slice_width, kc;
   // Packs columns panel_width * panel … of op(b); does not write columns beyond n.
   void (*pack_b)(const GemmParams<T>& p, const T* b, std::int64_t panel, T* out);
-  // Matmul with b packed into consecutive panels; scratch: gemm_packed_scratch(p) elements.
-  void (*gemm_packed)(const GemmParams<T>& p, const T* a, const T* packed, T* c, T* scratch);
+  // Matmul with a packed b; scratch: gemm_packed_scratch(p) elements.
+  void (*gemm_packed)(const GemmParams<T>& p, const T* a, const PackedB<T>& b, T* c, T* scratch);
   // out[c out_ld + r] = x[r ld + c].
   void (*transpose)(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t ld, T* out, std::int64_t out_ld);
   // Matmul of small matrices or few rows, without packing, in the same order of additions as gemm_packed; scratch:
@@ -72,7 +80,7 @@ struct GemmKernels {
   void (*gemv_part)(const GemmParams<T>& p, const T* a, const T* b, T* c, Part part, ColumnsDone done);
   // Like gemv for transposed b, alpha 1 and beta 0, but in the same order of additions as gemm_packed.
   void (*gemv_in_order)(const GemmParams<T>& p, const T* a, const T* b, T* c);
-  // Adds a row [cols] to each row of c [rows, cols]: the bias of a linear layer.
+  // Adds a row [cols] to each row of c [rows, cols]: the bias of a linear layer, after the other kernels.
   void (*add_row)(std::int64_t rows, std::int64_t cols, const T* row, T* c, std::int64_t ldc);
 };
 

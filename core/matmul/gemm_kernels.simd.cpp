@@ -10,8 +10,8 @@ namespace {
 
 template <class T>
 void gemm_block(const GemmParams<T>& p, const T* a, const T* b, std::int64_t ldb, std::int64_t slice_step, T* c,
-                bool accumulate, const T* next = nullptr) {
-  macro_kernel(p.transpose_a, p.m, p.n, p.k, p.alpha, a, p.lda, b, ldb, c, p.ldc, accumulate, slice_step, next);
+                bool accumulate, const T* next = nullptr, const T* bias = nullptr) {
+  macro_kernel(p.transpose_a, p.m, p.n, p.k, p.alpha, a, p.lda, b, ldb, c, p.ldc, accumulate, slice_step, next, bias);
 }
 
 // Copies the rows of x; out_ld is the row stride of the copy.
@@ -42,8 +42,10 @@ void pack_b(const GemmParams<T>& p, const T* b, std::int64_t panel, T* out) {
 }
 
 template <class T>
-void gemm_packed(const GemmParams<T>& p, const T* a, const T* packed, T* c, T* scratch) {
+void gemm_packed(const GemmParams<T>& p, const T* a, const PackedB<T>& b, T* c, T* scratch) {
   const bool add = apply_beta(p, c);
+  // With few rows, reading the panels takes long.
+  const bool fetches = p.m > gemv_max_m && p.m <= (b.kept ? 128 : 64);
   for (std::int64_t k0 = 0; k0 < p.k; k0 += kc)
     for (std::int64_t i0 = 0; i0 < p.m; i0 += mc) {
       GemmParams<T> part = p;
@@ -57,13 +59,13 @@ void gemm_packed(const GemmParams<T>& p, const T* a, const T* packed, T* c, T* s
       }
       for (std::int64_t j0 = 0; j0 < p.n; j0 += panel_width) {
         part.n = p.n - j0 < panel_width ? p.n - j0 : panel_width;
-        // With few rows, reading b takes long. What comes next: a panel of this tile, its next rows, or the next tile.
-        const T* const at = packed + j0 * p.k + k0 * panel_width;
+        // What comes next: a panel of this tile, its next rows, or the next tile.
+        const T* const at = b.panels + j0 * p.k + k0 * panel_width;
         const T* const next = j0 + panel_width < p.n ? at + panel_width * p.k
-                              : k0 + kc < p.k        ? packed + (k0 + kc) * panel_width
-                                                     : packed + (j0 + panel_width) * p.k;
+                              : k0 + kc < p.k        ? b.panels + (k0 + kc) * panel_width
+                                                     : b.panels + (j0 + panel_width) * p.k;
         gemm_block(part, part_a, at, slice_width<T>(), part.k * slice_width<T>(), c + i0 * p.ldc + j0, add || k0 > 0,
-                   p.m > gemv_max_m && p.m <= 64 ? next : nullptr);
+                   fetches ? next : nullptr, b.bias && k0 + kc >= p.k ? b.bias + j0 : nullptr);
       }
     }
 }

@@ -50,12 +50,12 @@ struct Ahead {
 //   c [m, n] = alpha op(a) b  (+ c if accumulate)
 //
 // b and c are row-major with contiguous n. a is [m, k], or [k, m] if transpose_a. Slices of b begin slice_step apart:
-// slice_width() if its rows are complete. next: what is multiplied after b, in the same layout, or null. For float and
-// double.
+// slice_width() if its rows are complete. next: what is multiplied after b, in the same layout, or null. bias [n] is
+// added to each row of c, or nothing if it is null. For float and double.
 template <class T>
 void macro_kernel(bool transpose_a, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const T* a,
                   std::int64_t lda, const T* b, std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate,
-                  std::int64_t slice_step = slice_width<T>(), const T* next = nullptr);
+                  std::int64_t slice_step = slice_width<T>(), const T* next = nullptr, const T* bias = nullptr);
 
 }  // namespace FIT_ISA_NAMESPACE
 }  // namespace fit::kernels

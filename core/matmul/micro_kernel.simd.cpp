@@ -49,6 +49,12 @@ Narrow<T, bytes> operator*(const Narrow<T, bytes>& a, const Narrow<T, bytes>& b)
   return y;
 }
 template <class T, int bytes>
+Narrow<T, bytes> operator+(const Narrow<T, bytes>& a, const Narrow<T, bytes>& b) {
+  Narrow<T, bytes> y;
+  y.lanes = a.lanes + b.lanes;
+  return y;
+}
+template <class T, int bytes>
 Narrow<T, bytes> multiply_add(const Narrow<T, bytes>& a, const Narrow<T, bytes>& b, const Narrow<T, bytes>& c) {
   Narrow<T, bytes> y;
   if constexpr (bytes == 32 && sizeof(T) == 4)
@@ -63,27 +69,54 @@ Narrow<T, bytes> multiply_add(const Narrow<T, bytes>& a, const Narrow<T, bytes>&
 }
 #endif
 
+// Some columns of a product, as in macro_kernel(): c [m, NV vectors].
+template <class T>
+struct Slice {
+  std::int64_t m, k;
+  T alpha;
+  const T* a;
+  std::int64_t row, col;
+  const T* b;
+  std::int64_t ldb;
+  T* c;
+  std::int64_t ldc;
+  bool accumulate;
+  const T* bias;
+  std::int64_t tail;      // of the last vector, as many numbers as there are columns
+  std::int64_t distance;  // of the slice that is fetched meanwhile, from b on
+};
+
+// The first MR rows.
 template <bool Fetches, class V, int MR, int NV, bool Full, class T = typename V::value_type>
-inline void micro_kernel(std::int64_t k, T alpha, const T* a, std::int64_t row, std::int64_t col, const T* b,
-                         std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate, std::int64_t tail,
-                         const Ahead& ahead) {
+inline void micro_kernel(const Slice<T>& s, const Ahead& ahead) {
   constexpr std::int64_t W = V::size;
+  const std::int64_t k = s.k, row = s.row, col = s.col, ldb = s.ldb, ldc = s.ldc, tail = s.tail;
+  const T* const b = s.b;
+  T* const c = s.c;
   const auto get = [=](const T* at, int j) {
     if constexpr (Full)
       return load<V>(at + j * W);
     else
       return j + 1 < NV ? load<V>(at + j * W) : load_part<V>(at + j * W, tail);
   };
+  const auto put = [=](const V& v, T* at, int j) {
+    if constexpr (Full)
+      v.store_unaligned(at + j * W);
+    else if (j + 1 < NV)
+      v.store_unaligned(at + j * W);
+    else
+      store_part(v, at + j * W, tail);
+  };
   V sum[MR][NV];
   FIT_UNROLL for (int i = 0; i < MR; ++i) FIT_UNROLL for (int j = 0; j < NV; ++j) sum[i][j] = V(T(0));
   // A pointer for four rows each: offsets of 16 rows do not fit the registers.
   constexpr int groups = (MR + 3) / 4;
   const T* four[groups];
-  FIT_UNROLL for (int g = 0; g < groups; ++g) four[g] = a + 4 * g * row;
+  FIT_UNROLL for (int g = 0; g < groups; ++g) four[g] = s.a + 4 * g * row;
   const bool longer = col == 1 && row > k;
   for (std::int64_t p = 0; p < k; ++p) {
-    // Prefetches the next rows of a, a line of each at a time: the processor itself starts too late where a is a part of
-    // longer rows, and many lines at once delay the loads of b. Prefetching past the last row is harmless.
+    // Prefetches the next rows of a, a line of each at a time: the processor itself starts too late where a is a part
+    // of longer rows, and many lines at once delay the loads of b. Prefetching past the last row is harmless.
     if (NV == nr_vectors && longer && p % line<T> == 0)
       FIT_UNROLL for (int i = 0; i < MR; ++i) __builtin_prefetch(four[i / 4] + (i % 4 + MR) * row, 0, 2);
     V y[NV];
@@ -101,51 +134,42 @@ inline void micro_kernel(std::int64_t k, T alpha, const T* a, std::int64_t row, 
 #endif
     }
   }
-  const V factor(alpha);
+  const V factor(s.alpha);
   FIT_UNROLL for (int i = 0; i < MR; ++i) FIT_UNROLL for (int j = 0; j < NV; ++j) {
-    const V value = accumulate ? multiply_add(factor, sum[i][j], get(c + i * ldc, j)) : factor * sum[i][j];
-    if constexpr (Full)
-      value.store_unaligned(c + i * ldc + j * W);
-    else if (j + 1 < NV)
-      value.store_unaligned(c + i * ldc + j * W);
-    else
-      store_part(value, c + i * ldc + j * W, tail);
+    T* const at = c + i * ldc;
+    put(s.accumulate ? multiply_add(factor, sum[i][j], get(at, j)) : factor * sum[i][j], at, j);
   }
+  for (int i = 0; s.bias && i < MR; ++i)
+    FIT_UNROLL for (int j = 0; j < NV; ++j) put(get(c + i * ldc, j) + get(s.bias, j), c + i * ldc, j);
 }
 
 // Computes all rows of c by micro-kernels of MR rows, and the rest by smaller ones. Fetches: each fetches its share of
-// the rows of b that are `distance` elements further on. `done` rows were computed before.
+// the slice at the distance. `done` rows were computed before.
 template <bool Fetches, class V, int MR, int NV, bool Full, class T = typename V::value_type>
-void micro_kernels(std::int64_t m, std::int64_t k, T alpha, const T* a, std::int64_t row, std::int64_t col, const T* b,
-                   std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate, std::int64_t tail,
-                   std::int64_t distance = 0, std::int64_t done = 0) {
-  const std::int64_t all = done + m;
-  for (; m >= MR; m -= MR, done += MR, a += MR * row, c += MR * ldc) {
+void micro_kernels(Slice<T> s, std::int64_t done = 0) {
+  const std::int64_t all = done + s.m;
+  for (; s.m >= MR; s.m -= MR, done += MR, s.a += MR * s.row, s.c += MR * s.ldc) {
     Ahead ahead;
-    if (Fetches) ahead = {distance, NV * done / all, NV * (done + MR) / all};
-    micro_kernel<Fetches, V, MR, NV, Full>(k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail, ahead);
+    if (Fetches) ahead = {s.distance, NV * done / all, NV * (done + MR) / all};
+    micro_kernel<Fetches, V, MR, NV, Full>(s, ahead);
   }
   constexpr int fewer = MR == 6 ? 4 : MR / 2;
   if constexpr (fewer > 0)
-    if (m > 0)
-      micro_kernels<Fetches, V, fewer, NV, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail, distance,
-                                                 done);
+    if (s.m > 0) micro_kernels<Fetches, V, fewer, NV, Full>(s, done);
 }
 
 template <bool Full, class T>
-void micro_kernels_of(std::int64_t vectors, std::int64_t m, std::int64_t k, T alpha, const T* a, std::int64_t row,
-                      std::int64_t col, const T* b, std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate,
-                      std::int64_t tail) {
+void micro_kernels_of(std::int64_t vectors, const Slice<T>& s) {
   switch (vectors) {
     case 1:
-      return micro_kernels<false, Vec<T>, mr(1), 1, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail);
+      return micro_kernels<false, Vec<T>, mr(1), 1, Full>(s);
     case 2:
-      return micro_kernels<false, Vec<T>, mr(2), 2, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail);
+      return micro_kernels<false, Vec<T>, mr(2), 2, Full>(s);
 #if defined(__AVX512F__)
     case 3:
-      return micro_kernels<false, Vec<T>, mr(3), 3, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail);
+      return micro_kernels<false, Vec<T>, mr(3), 3, Full>(s);
     case 4:
-      return micro_kernels<false, Vec<T>, mr(4), 4, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail);
+      return micro_kernels<false, Vec<T>, mr(4), 4, Full>(s);
 #endif
     default:
       return;
@@ -157,44 +181,36 @@ void micro_kernels_of(std::int64_t vectors, std::int64_t m, std::int64_t k, T al
 template <class T>
 void macro_kernel(bool transpose_a, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const T* a,
                   std::int64_t lda, const T* b, std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate,
-                  std::int64_t slice_step, const T* next) {
+                  std::int64_t slice_step, const T* next, const T* bias) {
   constexpr std::int64_t W = Vec<T>::size;
-  const std::int64_t distance = next ? next - b : 0;
-  const std::int64_t row = transpose_a ? 1 : lda, col = transpose_a ? lda : 1;
-  for (std::int64_t j = 0; j < n; j += slice_width<T>(), b += slice_step) {
+  Slice<T> s{m, k, alpha, a, 0, 0, b, ldb, c, ldc, accumulate, bias, 0, next ? next - b : 0};
+  s.row = transpose_a ? 1 : lda, s.col = transpose_a ? lda : 1;
+  for (std::int64_t j = 0; j < n; j += slice_width<T>()) {
     const std::int64_t left = n - j, all = (left + W - 1) / W, vectors = all < nr_vectors ? all : nr_vectors;
-    const std::int64_t tail = left - (vectors - 1) * W;
-    if constexpr (sizeof(Vec<T>) == 64)  // with shorter vectors, fetching gains nothing
-      if (next && left >= slice_width<T>()) {
-        micro_kernels<true, Vec<T>, mr(nr_vectors), nr_vectors, true>(m, k, alpha, a, row, col, b, ldb, c + j, ldc,
-                                                                      accumulate, W, distance);
-        continue;
-      }
+    s.tail = left < slice_width<T>() ? left - (vectors - 1) * W : W;
+    if (sizeof(Vec<T>) == 64 && next && left >= slice_width<T>())  // with shorter vectors, fetching gains nothing
+      micro_kernels<sizeof(Vec<T>) == 64, Vec<T>, mr(nr_vectors), nr_vectors, true>(s);
 #if defined(__AVX2__)
-    if (left == Narrow<T, 16>::size) {
-      micro_kernels<false, Narrow<T, 16>, mr(1), 1, true>(m, k, alpha, a, row, col, b, ldb, c + j, ldc, accumulate,
-                                                          left);
-      continue;
-    }
+    else if (left == Narrow<T, 16>::size)
+      micro_kernels<false, Narrow<T, 16>, mr(1), 1, true>(s);
 #endif
 #if defined(__AVX512F__)
-    if (left == Narrow<T, 32>::size) {
-      micro_kernels<false, Narrow<T, 32>, mr(1), 1, true>(m, k, alpha, a, row, col, b, ldb, c + j, ldc, accumulate,
-                                                          left);
-      continue;
-    }
+    else if (left == Narrow<T, 32>::size)
+      micro_kernels<false, Narrow<T, 32>, mr(1), 1, true>(s);
 #endif
     // Parts of vectors take longer to read: with AVX-512, a mask occupies a port that the sums need.
-    if (tail >= W)
-      micro_kernels_of<true>(vectors, m, k, alpha, a, row, col, b, ldb, c + j, ldc, accumulate, W);
+    else if (s.tail == W)
+      micro_kernels_of<true>(vectors, s);
     else
-      micro_kernels_of<false>(vectors, m, k, alpha, a, row, col, b, ldb, c + j, ldc, accumulate, tail);
+      micro_kernels_of<false>(vectors, s);
+    s.b += slice_step, s.c += slice_width<T>();
+    if (bias) s.bias += slice_width<T>();
   }
 }
 
 #define FIT_MACRO_KERNEL(T)                                                                                       \
   template void macro_kernel(bool, std::int64_t, std::int64_t, std::int64_t, T, const T*, std::int64_t, const T*, \
-                             std::int64_t, T*, std::int64_t, bool, std::int64_t, const T*);
+                             std::int64_t, T*, std::int64_t, bool, std::int64_t, const T*, const T*);
 FIT_MACRO_KERNEL(float)
 FIT_MACRO_KERNEL(double)
 #undef FIT_MACRO_KERNEL

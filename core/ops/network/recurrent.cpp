@@ -71,7 +71,7 @@ class Packed {
     p.lda = a.row;
     p.ldc = ldc;
     p.beta = add ? 1 : 0;
-    FIT_KERNELS(kernels::gemm_table, T).gemm_packed(p, a.at, panels_.get() + i * size_ + j * p.k, c, nullptr);
+    FIT_KERNELS(kernels::gemm_table, T).gemm_packed(p, a.at, {panels_.get() + i * size_ + j * p.k}, c, nullptr);
   }
 
  private:

@@ -70,7 +70,7 @@ const Way<T> ways[] = {
                    (j < p.n ? packed[at] == b[p.transpose_b ? j * p.ldb + l : l * p.ldb + j] : packed.untouched(at));
          }
        CHECK(right);
-       table<T>().gemm_packed(p, a, packed.data(), c, scratch.data());
+       table<T>().gemm_packed(p, a, {packed.data()}, c, scratch.data());
        CHECK(scratch.guards_intact());
      }},
     {"unpacked", [](const kernels::GemmParams<T>& p) { return p.k > 0 && p.m * p.n * p.k <= 64 * 64 * 64; },
@@ -348,7 +348,7 @@ TEST_CASE("gemv in order has the bits of a packed product", "[gemm]") {
           GuardedBuffer<T> panels(kernels::panels(n) * kernels::panel_width * k), packed(m * n), in_order(m * n);
           for (std::int64_t i = 0; i < kernels::panels(n); ++i)
             table<T>().pack_b(p, b.data(), i, panels.data() + i * kernels::panel_width * k);
-          table<T>().gemm_packed(p, a.data(), panels.data(), packed.data(), nullptr);
+          table<T>().gemm_packed(p, a.data(), {panels.data()}, packed.data(), nullptr);
           table<T>().gemv_in_order(p, a.data(), b.data(), in_order.data());
           CHECK(in_order.values() == packed.values());
         }
