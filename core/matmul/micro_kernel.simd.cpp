@@ -69,50 +69,45 @@ Narrow<T, bytes> multiply_add(const Narrow<T, bytes>& a, const Narrow<T, bytes>&
 }
 #endif
 
-// Some columns of a product, as in macro_kernel(): c [m, NV vectors].
+// What the rows of a slice of c have in common, as in macro_kernel().
 template <class T>
 struct Slice {
-  std::int64_t m, k;
+  std::int64_t k, row, col, ldb, ldc;
   T alpha;
-  const T* a;
-  std::int64_t row, col;
-  const T* b;
-  std::int64_t ldb;
-  T* c;
-  std::int64_t ldc;
   bool accumulate;
-  const T* bias;
+  const T *b, *bias;
   std::int64_t tail;      // of the last vector, as many numbers as there are columns
   std::int64_t distance;  // of the slice that is fetched meanwhile, from b on
 };
 
-// The first MR rows.
+// Vector j of NV, the last of which has `tail` numbers unless Full.
+template <class V, int NV, bool Full, class T = typename V::value_type>
+inline V load_vector(const T* row, int j, std::int64_t tail) {
+  if constexpr (Full)
+    return load<V>(row + j * V::size);
+  else
+    return j + 1 < NV ? load<V>(row + j * V::size) : load_part<V>(row + j * V::size, tail);
+}
+template <class V, int NV, bool Full, class T = typename V::value_type>
+inline void store_vector(const V& v, T* row, int j, std::int64_t tail) {
+  if constexpr (Full)
+    v.store_unaligned(row + j * V::size);
+  else
+    j + 1 < NV ? v.store_unaligned(row + j * V::size) : store_part(v, row + j * V::size, tail);
+}
+
+// c [MR, NV vectors]
 template <bool Fetches, class V, int MR, int NV, bool Full, class T = typename V::value_type>
-inline void micro_kernel(const Slice<T>& s, const Ahead& ahead) {
-  constexpr std::int64_t W = V::size;
+inline void micro_kernel(const Slice<T>& s, const T* a, T* c, const Ahead& ahead) {
   const std::int64_t k = s.k, row = s.row, col = s.col, ldb = s.ldb, ldc = s.ldc, tail = s.tail;
   const T* const b = s.b;
-  T* const c = s.c;
-  const auto get = [=](const T* at, int j) {
-    if constexpr (Full)
-      return load<V>(at + j * W);
-    else
-      return j + 1 < NV ? load<V>(at + j * W) : load_part<V>(at + j * W, tail);
-  };
-  const auto put = [=](const V& v, T* at, int j) {
-    if constexpr (Full)
-      v.store_unaligned(at + j * W);
-    else if (j + 1 < NV)
-      v.store_unaligned(at + j * W);
-    else
-      store_part(v, at + j * W, tail);
-  };
+  const auto get = [=](const T* at, int j) { return load_vector<V, NV, Full>(at, j, tail); };
   V sum[MR][NV];
   FIT_UNROLL for (int i = 0; i < MR; ++i) FIT_UNROLL for (int j = 0; j < NV; ++j) sum[i][j] = V(T(0));
   // A pointer for four rows each: offsets of 16 rows do not fit the registers.
   constexpr int groups = (MR + 3) / 4;
   const T* four[groups];
-  FIT_UNROLL for (int g = 0; g < groups; ++g) four[g] = s.a + 4 * g * row;
+  FIT_UNROLL for (int g = 0; g < groups; ++g) four[g] = a + 4 * g * row;
   const bool longer = col == 1 && row > k;
   for (std::int64_t p = 0; p < k; ++p) {
     // Prefetches the next rows of a, a line of each at a time: the processor itself starts too late where a is a part
@@ -137,39 +132,50 @@ inline void micro_kernel(const Slice<T>& s, const Ahead& ahead) {
   const V factor(s.alpha);
   FIT_UNROLL for (int i = 0; i < MR; ++i) FIT_UNROLL for (int j = 0; j < NV; ++j) {
     T* const at = c + i * ldc;
-    put(s.accumulate ? multiply_add(factor, sum[i][j], get(at, j)) : factor * sum[i][j], at, j);
+    const V value = s.accumulate ? multiply_add(factor, sum[i][j], get(at, j)) : factor * sum[i][j];
+    store_vector<V, NV, Full>(value, at, j, tail);
   }
-  for (int i = 0; s.bias && i < MR; ++i)
-    FIT_UNROLL for (int j = 0; j < NV; ++j) put(get(c + i * ldc, j) + get(s.bias, j), c + i * ldc, j);
 }
 
-// Computes all rows of c by micro-kernels of MR rows, and the rest by smaller ones. Fetches: each fetches its share of
+// Adds the bias to rows of c.
+template <class V, int NV, bool Full, class T = typename V::value_type>
+FIT_ONE_COPY void add_bias(const Slice<T>& s, std::int64_t rows, T* c) {
+  for (; rows > 0; --rows, c += s.ldc) {
+    FIT_UNROLL for (int j = 0; j < NV; ++j) {
+      const V value = load_vector<V, NV, Full>(c, j, s.tail) + load_vector<V, NV, Full>(s.bias, j, s.tail);
+      store_vector<V, NV, Full>(value, c, j, s.tail);
+    }
+  }
+}
+
+// Computes m rows of c by micro-kernels of MR rows, and the rest by smaller ones. Fetches: each fetches its share of
 // the slice at the distance. `done` rows were computed before.
 template <bool Fetches, class V, int MR, int NV, bool Full, class T = typename V::value_type>
-void micro_kernels(Slice<T> s, std::int64_t done = 0) {
-  const std::int64_t all = done + s.m;
-  for (; s.m >= MR; s.m -= MR, done += MR, s.a += MR * s.row, s.c += MR * s.ldc) {
+void micro_kernels(const Slice<T>& s, std::int64_t m, const T* a, T* c, std::int64_t done = 0) {
+  const std::int64_t all = done + m;
+  for (; m >= MR; m -= MR, done += MR, a += MR * s.row, c += MR * s.ldc) {
     Ahead ahead;
     if (Fetches) ahead = {s.distance, NV * done / all, NV * (done + MR) / all};
-    micro_kernel<Fetches, V, MR, NV, Full>(s, ahead);
+    micro_kernel<Fetches, V, MR, NV, Full>(s, a, c, ahead);
+    if (s.bias) add_bias<V, NV, Full>(s, MR, c);  // while they are in the L1 cache
   }
   constexpr int fewer = MR == 6 ? 4 : MR / 2;
   if constexpr (fewer > 0)
-    if (s.m > 0) micro_kernels<Fetches, V, fewer, NV, Full>(s, done);
+    if (m > 0) micro_kernels<Fetches, V, fewer, NV, Full>(s, m, a, c, done);
 }
 
 template <bool Full, class T>
-void micro_kernels_of(std::int64_t vectors, const Slice<T>& s) {
+void micro_kernels_of(std::int64_t vectors, const Slice<T>& s, std::int64_t m, const T* a, T* c) {
   switch (vectors) {
     case 1:
-      return micro_kernels<false, Vec<T>, mr(1), 1, Full>(s);
+      return micro_kernels<false, Vec<T>, mr(1), 1, Full>(s, m, a, c);
     case 2:
-      return micro_kernels<false, Vec<T>, mr(2), 2, Full>(s);
+      return micro_kernels<false, Vec<T>, mr(2), 2, Full>(s, m, a, c);
 #if defined(__AVX512F__)
     case 3:
-      return micro_kernels<false, Vec<T>, mr(3), 3, Full>(s);
+      return micro_kernels<false, Vec<T>, mr(3), 3, Full>(s, m, a, c);
     case 4:
-      return micro_kernels<false, Vec<T>, mr(4), 4, Full>(s);
+      return micro_kernels<false, Vec<T>, mr(4), 4, Full>(s, m, a, c);
 #endif
     default:
       return;
@@ -183,28 +189,27 @@ void macro_kernel(bool transpose_a, std::int64_t m, std::int64_t n, std::int64_t
                   std::int64_t lda, const T* b, std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate,
                   std::int64_t slice_step, const T* next, const T* bias) {
   constexpr std::int64_t W = Vec<T>::size;
-  Slice<T> s{m, k, alpha, a, 0, 0, b, ldb, c, ldc, accumulate, bias, 0, next ? next - b : 0};
-  s.row = transpose_a ? 1 : lda, s.col = transpose_a ? lda : 1;
-  for (std::int64_t j = 0; j < n; j += slice_width<T>()) {
+  Slice<T> s{k, lda, 1, ldb, ldc, alpha, accumulate, b, bias, W, next ? next - b : 0};
+  if (transpose_a) s.row = 1, s.col = lda;
+  for (std::int64_t j = 0; j < n; j += slice_width<T>(), s.b += slice_step, c += slice_width<T>()) {
     const std::int64_t left = n - j, all = (left + W - 1) / W, vectors = all < nr_vectors ? all : nr_vectors;
-    s.tail = left < slice_width<T>() ? left - (vectors - 1) * W : W;
+    if (left < slice_width<T>()) s.tail = left - (vectors - 1) * W;
+    if (bias) s.bias = bias + j;
     if (sizeof(Vec<T>) == 64 && next && left >= slice_width<T>())  // with shorter vectors, fetching gains nothing
-      micro_kernels<sizeof(Vec<T>) == 64, Vec<T>, mr(nr_vectors), nr_vectors, true>(s);
+      micro_kernels<sizeof(Vec<T>) == 64, Vec<T>, mr(nr_vectors), nr_vectors, true>(s, m, a, c);
 #if defined(__AVX2__)
     else if (left == Narrow<T, 16>::size)
-      micro_kernels<false, Narrow<T, 16>, mr(1), 1, true>(s);
+      micro_kernels<false, Narrow<T, 16>, mr(1), 1, true>(s, m, a, c);
 #endif
 #if defined(__AVX512F__)
     else if (left == Narrow<T, 32>::size)
-      micro_kernels<false, Narrow<T, 32>, mr(1), 1, true>(s);
+      micro_kernels<false, Narrow<T, 32>, mr(1), 1, true>(s, m, a, c);
 #endif
     // Parts of vectors take longer to read: with AVX-512, a mask occupies a port that the sums need.
     else if (s.tail == W)
-      micro_kernels_of<true>(vectors, s);
+      micro_kernels_of<true>(vectors, s, m, a, c);
     else
-      micro_kernels_of<false>(vectors, s);
-    s.b += slice_step, s.c += slice_width<T>();
-    if (bias) s.bias += slice_width<T>();
+      micro_kernels_of<false>(vectors, s, m, a, c);
   }
 }
 

@@ -413,6 +413,40 @@ TEST_CASE("a row is added to rows of every width, and nothing beside", "[gemm]")
   });
 }
 
+TEST_CASE("a product with a bias has the bits of a product to which it is added afterwards", "[gemm]") {
+  const auto check = [](auto type) {
+    using T = decltype(type);
+    std::mt19937_64 random(3);
+    for (const std::int64_t k : {1, 20, 384, 390, 800})
+      for (const std::int64_t n : {1, 4, 5, 8, 16, 17, 63, 64, 65, 130})
+        for (const std::int64_t m : {1, 6, 13, 100}) {
+          INFO(m << " x " << k << " x " << n << " of " << sizeof(T) << " bytes");
+          GuardedBuffer<T> a = drawn<T>(m * k, 1, between(-2, 2), random),
+                           b = drawn<T>(n * k, 3, between(-2, 2), random),
+                           bias = drawn<T>(n, 2, between(-2, 2), random);
+          const kernels::GemmParams<T> p = kernels::contiguous<T>(m, n, k, false, true);
+          GuardedBuffer<T> panels(kernels::panels(n) * kernels::panel_width * k), after(m * n), with(m * n);
+          for (std::int64_t i = 0; i < kernels::panels(n); ++i)
+            table<T>().pack_b(p, b.data(), i, panels.data() + i * kernels::panel_width * k);
+          table<T>().gemm_packed(p, a.data(), {panels.data()}, after.data(), nullptr);
+          table<T>().add_row(m, n, bias.data(), after.data(), n);
+          table<T>().gemm_packed(p, a.data(), {panels.data(), true, bias.data()}, with.data(), nullptr);
+          CHECK(with.values() == after.values());
+          CHECK(with.guards_intact());
+
+          GuardedBuffer<T> split(m * n), split_with(m * n);
+          kernels::gemm_parallel(p, a.data(), b.data(), split.data());
+          table<T>().add_row(m, n, bias.data(), split.data(), n);
+          kernels::gemm_parallel(p, a.data(), b.data(), split_with.data(), bias.data());
+          CHECK(split_with.values() == split.values());
+        }
+  };
+  each_isa([&] {
+    check(0.0F);
+    check(0.0);
+  });
+}
+
 TEST_CASE("products larger than the parts they are cut into, of rows more than a page apart", "[gemm]") {
   const std::int64_t m = kernels::mc + 7, n = kernels::panel_width + 3, k = kernels::kc + 5, page = 1024;
   for (const bool ta : {false, true})
