@@ -163,7 +163,7 @@ def main():
     for step, factor in enumerate(rates(o.nanogpt, steps), 1):
         begin = time.monotonic()
         ids, targets = next(batches)
-        adamw.zero_grad()
+        model.zero_grad()
         with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
             loss = compiled(ids, targets)
         loss.backward()
