@@ -214,19 +214,18 @@ constexpr double scales = 4.0 / 32;  // one in float32 for 32 weights
 
 }  // namespace
 
-const Weights Weights::float32{"", 4, 1e-4, [](nn::Layer&) {}},
-    Weights::bfloat16{"_bf16", 2, 0.05, [](nn::Layer&model) { model.to(fit::bfloat16); }, fit::bfloat16},
-    Weights::int8{"_int8", 1, 1e-4, [](nn::Layer&model) { nn::quantize_(model); }},
-    Weights::int8_group32{"_int8_group32", 1 + scales, 1e-4,
-                          [](nn::Layer&model) { nn::quantize_(model, nn::Int8WeightOnlyOptions().group_size(32)); }},
-    Weights::int8_activations{
-        "_int8_activations", 1, 0.05,
-        [](nn::Layer&model) { nn::quantize_(model, nn::Int8DynamicActivationInt8WeightOptions()); }},
-    Weights::int4{"_int4", 0.5 + scales, 1e-4,
-                  [](nn::Layer&model) { nn::quantize_(model, nn::Int4WeightOnlyOptions()); }},
-    Weights::int4_activations{"_int4_activations", 0.5 + scales, 0.05, [](nn::Layer&model) {
-                                nn::quantize_(model, nn::Int8DynamicActivationInt4WeightOptions());
-                              }};
+const Weights Weights::float32{"", 4, 1e-4, [](nn::Layer&) {}};
+const Weights Weights::bfloat16{"_bf16", 2, 0.05, [](nn::Layer& m) { m.to(fit::bfloat16); }, fit::bfloat16};
+const Weights Weights::int8{"_int8", 1, 1e-4, [](nn::Layer& m) { nn::quantize_(m); }};
+const Weights Weights::int8_group32{"_int8_group32", 1 + scales, 1e-4,
+                                    [](nn::Layer& m) { nn::quantize_(m, nn::Int8WeightOnlyOptions().group_size(32)); }};
+const Weights Weights::int8_activations{
+    "_int8_activations", 1, 0.05, [](nn::Layer& m) { nn::quantize_(m, nn::Int8DynamicActivationInt8WeightOptions()); }};
+const Weights Weights::int4{"_int4", 0.5 + scales, 1e-4,
+                            [](nn::Layer& m) { nn::quantize_(m, nn::Int4WeightOnlyOptions()); }};
+const Weights Weights::int4_activations{"_int4_activations", 0.5 + scales, 0.05, [](nn::Layer& m) {
+                                          nn::quantize_(m, nn::Int8DynamicActivationInt4WeightOptions());
+                                        }};
 
 // Tokens one after the other, each the most likely after those before it, in B rows.
 Workload decode(const Weights& weights, std::int64_t B, std::int64_t tokens) {

@@ -510,10 +510,13 @@ TEST_CASE("a large matrix that is packed in parts gives the bits of one that is 
     REQUIRE(kernels::packed_depth(p) < k);
     const Tensor a = random_tensor({m, k}, domain::real, random, float32);
     const Tensor b = random_tensor({k, n}, domain::real, random, float32);
+    const Tensor bias = random_tensor({n}, domain::real, random, float32);
     Tensor parts = ones({m, n}), at_once = ones({m, n});
-    const float *const pa = a.data<float>().data(), *const pb = b.data<float>().data();
-    kernels::gemm_parallel(p, pa, pb, parts.fresh<float>());
+    const float *const pa = a.data<float>().data(), *const pb = b.data<float>().data(),
+                       *const row = bias.data<float>().data();
+    kernels::gemm_parallel(p, pa, pb, parts.fresh<float>(), row);
     kernels::gemm(p, pa, pb, at_once.fresh<float>());
+    table<float>().add_row(m, n, row, at_once.fresh<float>(), n);
     CHECK(same_bits(parts, at_once));
   };
   each_isa([&] {
