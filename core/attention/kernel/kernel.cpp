@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "attention/kernel/short_heads.hpp"
 #include "attention/kernel/tasks.hpp"
 #include "base/scratch.hpp"
 #include "fit/threads/parallel.hpp"
@@ -230,11 +231,34 @@ struct BackwardPass {
   }
 };
 
+// Computes a call by ShortHeads, if it has short heads: heads_of(table, begin, end, workspace) some of its `count`
+// heads, of which each takes `flops` operations. Returns whether the results count.
+template <class T, class HeadsOf>
+bool by_short_heads(const Attention<T>& a, std::int64_t count, double flops, const HeadsOf& heads_of) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (!has_short_heads(a)) return false;
+    const ShortHeads& table = FIT_KERNELS(short_heads_table, T);
+    std::atomic<bool> finite{true};
+    // Fewer heads are not worth a thread: their numbers would move from cache to cache, there and back.
+    parallel_for(count, grain_of(flops / 4), [&](std::int64_t begin, std::int64_t end) {
+      const Scratch<T> workspace(attention_workspace(a));
+      if (!heads_of(table, begin, end, workspace.get())) finite = false;
+    });
+    return finite;
+  } else {
+    return false;
+  }
+}
+
 }  // namespace
 
 template <class T>
 bool attention_forward(const Attention<T>& a, const HeadView<T>& out, const SoftmaxStats<AccT<T>>& stats) {
   using W = AccT<T>;
+  const auto short_heads = [&](const auto& kernel, std::int64_t begin, std::int64_t end, W* workspace) {
+    return kernel.forward(a, begin, end, out, stats, workspace);
+  };
+  if (by_short_heads(a, a.B * a.H, flops_of_head(a), short_heads)) return true;
   const auto& table = attention_table(a);
   std::atomic<bool> finite{true};
   over_queries(a, {0, a.B}, [&](const QueryBlock& q, const W* keys, W* workspace) {
@@ -256,6 +280,12 @@ void attention_weights(const Attention<T>& a, const SoftmaxStats<const AccT<T>>&
 
 template <class T>
 void attention_backward(const AttentionBackward<T>& call) {
+  const Attention<T>& a = call.a;
+  const auto short_heads = [&](const auto& kernel, std::int64_t begin, std::int64_t end, AccT<T>* workspace) {
+    return kernel.backward(call, begin, end, workspace);
+  };
+  const double flops = 2.5 * flops_of_head(a) * static_cast<double>(a.group());
+  if (!call.check && !call.dlse && by_short_heads(a, a.B * a.kv_heads, flops, short_heads)) return;
   if (BackwardPass<T>{call}.run()) return;
   AttentionBackward<T> checked = call;
   checked.check = true;

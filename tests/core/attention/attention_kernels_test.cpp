@@ -283,7 +283,8 @@ void check_calls() {
       {1, 1, 1, 150, 70, 3, 3, false, 30, true, false, 0},     {1, 1, 1, 9, 257, 33, 257, false, 0, false, false, 0},
       {2, 8, 2, 5, 16, 16, 16, true, 0, false, false, 0},      {1, 1, 1, 300, 129, 2, 2, true, 65, false, false, 0.1},
       {2, 2, 1, 40, 70, 3, 5, true, 0, false, false, 0, true}, {1, 3, 3, 70, 33, 3, 3, false, 0, true, true, 0.2, true},
-      {4, 2, 2, 66, 64, 8, 8, true, 0, false, true, 0}};
+      {4, 2, 2, 66, 64, 8, 8, true, 0, false, true, 0},        {3, 2, 1, 17, 23, 9, 5, true, 0, true, false, 0},
+      {2, 1, 1, 32, 64, 16, 7, true, 9, false, false, 0},      {2, 3, 1, 50, 40, 4, 64, false, 0, true, false, 0}};
   for (const AttentionForm& f : forms)
     for (const bool check : {false, true}) check_call<T>(f, check);
 }
