@@ -32,6 +32,7 @@ const example::Flags recipe = {
     {"--rate=0.02", "of Muon"},
     {"--momentum=0.95", "of Muon"},
     {"--polar-express=on", "Muon takes three steps of Polar Express; off: five of Newton-Schulz"},
+    {"--qkv-apart=on", "Muon orthogonalises the matrices of queries, keys and values one by one; off: as one"},
     {"--adam-rate=0.006", "of AdamW"},
     {"--weight-decay=0.1", "of matrices; with Muon only of its matrices"},
     {"--average=0", "decay of an average of the weights, which is validated instead of them; 0: none"},
@@ -77,7 +78,10 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const example::Example& e, cons
   auto muon = optim::MuonOptions().lr(e.number("--rate")).momentum(e.number("--momentum"));
   muon.weight_decay(e.number("--weight-decay")).bfloat16(e.on("--bfloat16"));
   if (e.on("--polar-express")) muon.polar_express(true).ns_steps(3);
-  return std::make_unique<optim::Muon>(optim::muon_groups(gpt, muon, adamw.weight_decay(0)));
+  auto groups = optim::muon_groups(gpt, muon, adamw.weight_decay(0));
+  if (e.on("--qkv-apart"))
+    groups = optim::with_options(groups, {{"*.qkv.weight", [](optim::MuonOptions& o) { o.matrices(3); }}});
+  return std::make_unique<optim::Muon>(groups);
 }
 
 std::unique_ptr<optim::Schedule> make_schedule(const example::Example& e, optim::Optimizer& o, std::int64_t steps) {

@@ -18,6 +18,9 @@ void Formula<MuonOptions>::check_parameter(const std::string& parameter, const T
   if (!adamw_ && p.defined() && p.rank() != 2)
     check::fail(name, "the parameter ", parameter, " has shape ", p.shape(),
                 ": only a matrix can be orthogonalised; put it into a group with adamw, as muon_groups() does");
+  if (!adamw_ && p.defined() && p.size(0) % matrices_ != 0)
+    check::fail(name, "the parameter ", parameter, " has shape ", p.shape(), ": its rows must be those of ", matrices_,
+                " matrices");
 }
 
 Formula<AdamWOptions> Formula<MuonOptions>::kernel() const {
@@ -43,6 +46,11 @@ Coefficients coefficients_of(const MuonOptions& o, std::int64_t i) {
 }  // namespace
 
 Tensor orthogonalized(const Tensor& u, const MuonOptions& o) {
+  if (o.matrices() > 1 && u.size(0) > 0) {
+    std::vector<Tensor> each = split(u, u.size(0) / o.matrices());
+    for (Tensor& x : each) x = orthogonalized(x, MuonOptions(o).matrices(1));
+    return cat(each, 0);
+  }
   const bool tall = u.size(0) > u.size(1);
   Tensor x = u * (1 / std::max(joint_norm({u}, 2), o.eps()));
   if (o.bfloat16()) x = x.to(bfloat16);

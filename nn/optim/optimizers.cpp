@@ -39,7 +39,7 @@ void refuse(const char* op, std::initializer_list<std::pair<const char*, double>
 namespace {
 
 template <class Options>
-detail::Formula<Options> with_options(const Options& options) {
+detail::Formula<Options> formula_with(const Options& options) {
   detail::Formula<Options> formula;
   static_cast<Options&>(formula) = options;
   return formula;
@@ -142,7 +142,8 @@ GroupedOptimizer<Options>::GroupedOptimizer(const std::vector<Group<Options>>& g
     : Optimizer(detail::Formula<Options>::name), groups_(std::make_unique<Groups>()) {
   std::size_t number = 0;
   for (const Group<Options>& g : groups) {
-    const auto formula = with_options(g.options);
+    auto formula = formula_with(g.options);
+    check_options(formula);
     for (const auto& [name, p] : g.parameters.named()) formula.check_parameter(name_or_number(name, number++), p);
   }
   for (const Group<Options>& g : groups) add_param_group(g);
@@ -157,7 +158,7 @@ GroupedOptimizer<Options>::~GroupedOptimizer() = default;
 
 template <class Options>
 void GroupedOptimizer<Options>::add_param_group(const Group<Options>& group) {
-  auto formula = with_options(group.options);
+  auto formula = formula_with(group.options);
   check_options(formula);
   groups_->formulas.reserve(groups_->formulas.size() + 1);  // so that nothing fails after add()
   add(group.parameters);

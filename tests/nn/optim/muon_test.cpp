@@ -90,6 +90,31 @@ TEST_CASE("Muon takes the hidden matrices, and AdamW the rest", "[muon]") {
   }
 }
 
+TEST_CASE("Muon steps matrices in one parameter as it steps them one by one", "[muon]") {
+  manual_seed(3);
+  for (const bool match_rms : {false, true}) {
+    Tensor joint = randn({12, 3}).requires_grad_();
+    std::vector<Tensor> each = split(joint.detach(), 4);
+    for (Tensor& x : each) x.requires_grad_();
+    const auto o = MuonOptions().lr(0.02).match_rms_adamw(match_rms);
+    const std::vector<optim::Group<MuonOptions>> all{{nn::StateDict{{"qkv.weight", joint}, {"fc", randn({2, 3})}}, o}};
+    const auto groups = optim::with_options(all, {{"*.weight", [](MuonOptions& some) { some.matrices(3); }}});
+    REQUIRE(groups.size() == 2);
+    CHECK(groups[0].options.matrices() == 3);
+    CHECK(groups[1].options.matrices() == 1);
+    Muon apart(groups), one_by_one(each, o);
+    for (int step = 0; step < 3; ++step) {
+      const Tensor gradient = randn({12, 3});
+      const auto parts = split(gradient, 4);
+      joint.set_grad(gradient);
+      for (std::size_t i = 0; i < 3; ++i) each[i].set_grad(parts[i]);
+      apart.step();
+      one_by_one.step();
+      CHECK(same_bits(joint.detach(), cat({each[0].detach(), each[1].detach(), each[2].detach()}, 0)));
+    }
+  }
+}
+
 TEST_CASE("Muon trains, goes on from its state, and takes a schedule", "[muon]") {
   manual_seed(2);
   const auto groups = [](nn::GPT& gpt) {
@@ -157,13 +182,16 @@ TEST_CASE("Muon's errors change nothing", "[muon]") {
   CHECK_THROWS_WITH(Muon({matrix, vector}), Contains("[Muon] the parameter 1 has shape [3]: only a matrix"));
   CHECK_THROWS_WITH(Muon({matrix}, MuonOptions().ns_steps(100)), "[Muon] ns_steps is 100: it must be in 0 … 99");
   CHECK_THROWS_WITH(Muon({matrix}, MuonOptions().momentum(1)), Contains("momentum is 1"));
+  CHECK_THROWS_WITH(Muon({matrix}, MuonOptions().matrices(0)), "[Muon] matrices is 0: it must be at least 1");
+  CHECK_THROWS_WITH(Muon({matrix}, MuonOptions().matrices(3)),
+                    "[Muon] the parameter 0 has shape [2, 3]: its rows must be those of 3 matrices");
   Muon optimizer({matrix});
   matrix.set_grad(ones({2, 3}));
   optimizer.add_param_group({{vector}, MuonOptions()});
   vector.set_grad(ones({3}));
   CHECK_THROWS_WITH(optimizer.step(), Contains("has shape [3]: only a matrix"));
   CHECK(equal(matrix.detach(), ones({2, 3})));
-  CHECK(optimizer.state_dict().size() == 28);  // the options of two groups, and no state
+  CHECK(optimizer.state_dict().size() == 30);  // the options of two groups, and no state
   matrix.set_grad(zeros({2, 3}));
   vector.zero_grad();
   optimizer.step();  // no slope: only the decay

@@ -17,6 +17,9 @@ struct MuonOptions {
   /// values that the step before leaves, if they were 0.01 … 1. Then ns_steps(3) brings them to 0.73 … 1.27, as near to
   /// 1 as five steps without it.
   FIT_OPTION(bool, polar_express) = false;
+  /// How many matrices of equal size each parameter holds, one below the other, as a GPT's queries, keys and values:
+  /// each is orthogonalised for itself. Give it to some parameters by with_options().
+  FIT_OPTION(std::int64_t, matrices) = 1;
   FIT_OPTION(double, eps) = 1e-7;  ///< The min norm by which the iteration divides.
   /// The rate's factor for a matrix [m, n] is 0.2 sqrt(max(m, n)) instead of sqrt(max(1, m / n)). The update then has
   /// the size of AdamW's, so AdamW's rate and decay can be used (Liu et al. 2025).
@@ -37,12 +40,13 @@ struct MuonOptions {
 ///
 ///     optim::Muon optimizer(optim::muon_groups(gpt, optim::MuonOptions().lr(0.02), optim::AdamWOptions().lr(3e-3)));
 ///
-/// Throws Error for a parameter that is no matrix in a group without adamw. Names, defaults and values are PyTorch's,
-/// except that the iteration is not in bfloat16.
+/// Throws Error for a parameter that is no matrix, or not `matrices` of them, in a group without adamw. Names, defaults
+/// and values are PyTorch's, except that the iteration is not in bfloat16.
 using Muon = GroupedOptimizer<MuonOptions>;
 
 namespace detail {
-/// The Newton-Schulz iteration: a matrix with the singular vectors of u, and singular values near 1.
+/// The Newton-Schulz iteration: a matrix with the singular vectors of u, and singular values near 1. Of `matrices` one
+/// by one.
 Tensor orthogonalized(const Tensor& u, const MuonOptions& o);
 }  // namespace detail
 
@@ -57,11 +61,12 @@ struct detail::Formula<MuonOptions> : detail::TensorFormula<MuonOptions, 1> {
     list.not_negative("lr", lr_).below_1("momentum", momentum_).not_negative("weight_decay", weight_decay_);
     list.any("nesterov", nesterov_).not_negative("ns_steps", ns_steps_).not_negative("eps", eps_);
     list.any("match_rms_adamw", match_rms_adamw_).any("bfloat16", bfloat16_).any("maximize", maximize_);
-    list.any("polar_express", polar_express_);
+    list.any("polar_express", polar_express_).not_negative("matrices", matrices_);
     list.any("adamw", adamw_).below_1("beta1", beta1_).below_1("beta2", beta2_).not_negative("adamw_eps", adamw_eps_);
   }
   void check() const {
     if (ns_steps_ > 99) refuse(name, {{"ns_steps", static_cast<double>(ns_steps_)}}, "it must be in 0 … 99");
+    if (matrices_ < 1) refuse(name, {{"matrices", static_cast<double>(matrices_)}}, "it must be at least 1");
   }
   void check_parameter(const std::string& parameter, const Tensor& p) const;
   unsigned states() const { return adamw_ ? 6 : 1; }
@@ -73,7 +78,7 @@ struct detail::Formula<MuonOptions> : detail::TensorFormula<MuonOptions, 1> {
     const V share = g * (1 - momentum_);
     s[0] = s[0] * momentum_ + share;
     const V u = orthogonalized(nesterov_ ? s[0] * momentum_ + share : s[0], *this);
-    const double m = static_cast<double>(p.size(0)), n = static_cast<double>(p.size(1));
+    const double m = static_cast<double>(p.size(0) / matrices_), n = static_cast<double>(p.size(1));
     const double factor = match_rms_adamw_ ? 0.2 * sqrt(max(m, n)) : sqrt(max(1., m / n));
     p = p * (1 - lr_ * weight_decay_) - u * (lr_ * factor);
   }

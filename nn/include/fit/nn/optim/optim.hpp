@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -68,27 +69,39 @@ std::vector<Group<MuonOptions>> muon_groups(const nn::Layer& net, const MuonOpti
 std::vector<std::vector<StateDict>> split_by_name(const std::vector<StateDict>& groups,
                                                   const std::vector<std::string>& patterns);
 
-/// Splits groups by learning rates for parameter names. Parameters that match no pattern keep the rate of their group.
-/// Other options stay. If several patterns match, the first counts.
+/// Splits groups by parameter names, and changes the options of those that match a pattern. Parameters that match none
+/// keep the options of their group. If several patterns match, the first counts.
 ///
-///     optim::AdamW optimizer(optim::with_rates(optim::decay_groups(net, options), {{"head.*", 1e-3}, {"h.0.*",
-///     1e-5}}));
+///     groups = optim::with_options(groups, {{"*.qkv.weight", [](optim::MuonOptions& o) { o.matrices(3); }}});
 template <class Options>
-std::vector<Group<Options>> with_rates(const std::vector<Group<Options>>& groups,
-                                       const std::vector<std::pair<std::string, double>>& rates) {
+using OptionEdits = std::vector<std::pair<std::string, std::function<void(Options&)>>>;
+template <class Options>
+std::vector<Group<Options>> with_options(const std::vector<Group<Options>>& groups, const OptionEdits<Options>& edits) {
   std::vector<StateDict> named;
   for (const Group<Options>& group : groups) named.push_back(group.parameters.named());
   std::vector<std::string> patterns;
-  for (const auto& rate : rates) patterns.push_back(rate.first);
+  for (const auto& edit : edits) patterns.push_back(edit.first);
   const auto parts = split_by_name(named, patterns);
   std::vector<Group<Options>> divided;
   for (std::size_t g = 0; g < groups.size(); ++g)
     for (std::size_t i = 0; i < parts[g].size(); ++i) {
       if (parts[g][i].empty()) continue;
       divided.push_back({parts[g][i], groups[g].options});
-      if (i < rates.size()) divided.back().options.lr(rates[i].second);
+      if (i < edits.size()) edits[i].second(divided.back().options);
     }
   return divided;
+}
+
+/// The same for learning rates.
+///
+///     optim::AdamW optimizer(optim::with_rates(optim::decay_groups(net, options), {{"head.*", 1e-3}, {"h.0.*",
+///     1e-5}}));
+template <class Options>
+std::vector<Group<Options>> with_rates(const std::vector<Group<Options>>& groups,
+                                       const std::vector<std::pair<std::string, double>>& rates) {
+  OptionEdits<Options> edits;
+  for (const auto& [pattern, rate] : rates) edits.emplace_back(pattern, [lr = rate](Options& o) { o.lr(lr); });
+  return with_options(groups, edits);
 }
 
 // ---- averages of weights ------------------------------------------------------------------------------------------
