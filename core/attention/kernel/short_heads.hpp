@@ -21,8 +21,8 @@ const ShortHeads& short_heads_table();
 /// Whether ShortHeads can compute a call, and does so sooner: one block of queries and keys, not many features, nothing
 /// but a mask, and an order of additions that is free.
 inline bool has_short_heads(const AttentionScores<float>& a) {
-  const bool short_ = !few_queries(a) && a.Sq <= query_step(a) && a.Sk <= key_block && a.D <= 64 && a.Dv <= 64;
-  return short_ && !a.bias.data && !a.alibi && !a.sink && !a.score && a.dropout.p == 0 && !a.reproducible;
+  const bool one_tile = !few_queries(a) && a.Sq <= query_step(a) && a.Sk <= key_block && a.D <= 64 && a.Dv <= 64;
+  return one_tile && !a.bias.data && !a.alibi && !a.sink && !a.score && a.dropout.p == 0 && !a.reproducible;
 }
 
 }  // namespace fit::kernels

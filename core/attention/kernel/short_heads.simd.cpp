@@ -98,6 +98,7 @@ class Heads {
       macro_kernel(true, a_.D, n_, a_.Sk, scale, k, a_.k.row, ds_, n_, x_, n_, false);
       finite &= write_rows(a_.D, d.dq.at(b, h, 0), d.dq.row);
     }
+    // Copied to themselves: whether they are finite.
     finite &= copy_finite(a_.Sk, a_.D, 1.0F, dk, d.dk.row, dk, d.dk.row);
     return copy_finite(a_.Sk, a_.Dv, 1.0F, dv, d.dv.row, dv, d.dv.row) && finite;
   }
