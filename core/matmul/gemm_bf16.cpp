@@ -108,6 +108,12 @@ bool keeps_bf16_panels(const GemmParams<BFloat16>& p) {
   return reproducible() && p.m <= gemv_max_m_transposed && !p.transpose_a && gemv_bf16_in_order(p);
 }
 
+// Calls multiply(part) for the parts of a gemv for transposed b.
+template <class Multiply>
+void gemv_bf16_parts(const GemmParams<BFloat16>& p, Bf16Loop loop, const Multiply& multiply) {
+  loop == Bf16Loop::threads ? gemv_parallel(p.m, p.n, p.k, sizeof(BFloat16), multiply) : multiply(Part{});
+}
+
 // For few rows: reads b once, without packing. With the processor's instructions for BFloat16, for b'.
 template <class A, class C>
 void gemv_bf16_native(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const BFloat16* b, C* c,
@@ -116,31 +122,32 @@ void gemv_bf16_native(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, 
   padded.lda = bf16_filled(p.k);
   const Scratch<BFloat16> rows(p.m * padded.lda);
   bf16_kernels().operand<A>().pack_a(false, p.m, p.k, a, p.lda, rows.get(), padded.lda);
-  const auto multiply = [&](Part part) { bf16_kernels().result<C>().gemv(padded, rows.get(), b, then, c, part); };
-  loop == Bf16Loop::threads ? gemv_parallel(p.m, p.n, p.k, sizeof(BFloat16), multiply) : multiply({});
+  gemv_bf16_parts(p, loop, [&](Part part) { bf16_kernels().result<C>().gemv(padded, rows.get(), b, then, c, part); });
 }
 
 // The same in float. kept: all panels of b' as BFloat16, or null.
 template <class A, class C>
 void gemv_bf16_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const BFloat16* b, C* c,
                        const Bf16Then& then, const BFloat16* kept) {
-  const auto gemv = kept             ? bf16_kernels().gemv_panels
-                    : reproducible() ? bf16_kernels().gemv_in_order
-                                     : bf16_kernels().gemv;
+  const Bf16Kernels& kernels = bf16_kernels();
   GemmParams<float> f = as_floats(p);
   f.ldb = p.ldb;
   const Scratch<float> rows(p.m * p.k), sums(p.m * p.n);
   bf16_widened(Bf16Loop::here, p.m, p.k, a, p.lda, rows.get());
+  const auto finish = [&](std::int64_t col, std::int64_t cols) {
+    kernels.result<C>().finish(p.m, cols, p.alpha, sums.get() + col, p.n, p.beta, then.at(col), c + col, p.ldc);
+  };
+  if (p.transpose_b && !reproducible())
+    return gemv_bf16_parts(p, loop, [&](Part part) { kernels.gemv_part(f, rows.get(), b, sums.get(), part, finish); });
+  const auto gemv = kept ? kernels.gemv_panels : reproducible() ? kernels.gemv_in_order : kernels.gemv;
   const Tiling t = gemv_tiling(p.m, p.n, p.k, sizeof(BFloat16));
   bf16_loop(loop, t.count(), 1, [&](std::int64_t i, std::int64_t end) {
     for (; i < end; ++i) {
       const std::int64_t col = i * t.cols;
       GemmParams<float> part = f;
       part.n = std::min(t.cols, p.n - col);
-      const BFloat16* const columns = kept ? kept + col * p.k : b + col * (p.transpose_b ? p.ldb : 1);
-      gemv(part, rows.get(), columns, sums.get() + col);
-      bf16_kernels().result<C>().finish(p.m, part.n, p.alpha, sums.get() + col, p.n, p.beta, then.at(col), c + col,
-                                        p.ldc);
+      gemv(part, rows.get(), kept ? kept + col * p.k : b + col * (p.transpose_b ? p.ldb : 1), sums.get() + col);
+      finish(col, part.n);
     }
   });
 }

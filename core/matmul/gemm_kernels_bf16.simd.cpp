@@ -106,6 +106,7 @@ constexpr Bf16Kernels native() {
           {gemm_block<Way, float>, gemv_bf16_native<float>, finish<Full, float>},
           {gemm_block<Way, BFloat16>, gemv_bf16_native<BFloat16>, finish<Full, BFloat16>},
           gemv<float, BFloat16>,
+          gemv_part<float, BFloat16>,
           gemv_in_order<float, BFloat16>,
           gemv_bf16_panels,
           pack_bf16_panel};
@@ -126,6 +127,7 @@ const Bf16Kernels& bf16_table() {
                                        {nullptr, nullptr, finish<Full, float>},
                                        {nullptr, nullptr, finish<Full, BFloat16>},
                                        gemv<float, BFloat16>,
+                                       gemv_part<float, BFloat16>,
                                        gemv_in_order<float, BFloat16>,
                                        gemv_bf16_panels,
                                        pack_bf16_panel};

@@ -127,8 +127,8 @@ void gemv_of(const GemmParams<T>& p, const T* a, const B* b, T* c) {
 }
 
 // See GemmKernels.
-template <class T>
-void gemv_part(const GemmParams<T>& p, const T* a, const T* b, T* c, Part part, ColumnsDone done) {
+template <class T, class B>
+void gemv_part(const GemmParams<T>& p, const T* a, const B* b, T* c, Part part, ColumnsDone done) {
   with_rows<gemv_max_m>(p.m, [&](auto m) { gemv_dots<m>(p, a, b, c, part, done); });
 }
 
