@@ -139,14 +139,19 @@ void gemv_bf16_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a,
   };
   if (p.transpose_b && !reproducible())
     return gemv_bf16_parts(p, loop, [&](Part part) { kernels.gemv_part(f, rows.get(), b, sums.get(), part, finish); });
-  const auto gemv = kept ? kernels.gemv_panels : reproducible() ? kernels.gemv_in_order : kernels.gemv;
   const Tiling t = gemv_tiling(p.m, p.n, p.k, sizeof(BFloat16));
   bf16_loop(loop, t.count(), 1, [&](std::int64_t i, std::int64_t end) {
     for (; i < end; ++i) {
       const std::int64_t col = i * t.cols;
       GemmParams<float> part = f;
       part.n = std::min(t.cols, p.n - col);
-      gemv(part, rows.get(), kept ? kept + col * p.k : b + col * (p.transpose_b ? p.ldb : 1), sums.get() + col);
+      float* const to = sums.get() + col;
+      if (kept)
+        kernels.gemv_panels(part, rows.get(), kept + col * p.k, to);
+      else if (p.transpose_b)
+        kernels.gemv_in_order(part, rows.get(), b + col * p.ldb, to);
+      else
+        kernels.gemv_part(part, rows.get(), b + col, to, {}, nothing_more);
       finish(col, part.n);
     }
   });

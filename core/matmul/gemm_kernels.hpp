@@ -52,6 +52,7 @@ struct Part {
 };
 // A function that is called for ranges of columns that are complete.
 using ColumnsDone = FunctionRef<void(std::int64_t col, std::int64_t cols)>;
+inline constexpr auto nothing_more = [](std::int64_t, std::int64_t) {};
 
 // What gemm_packed() multiplies by: op(b) in panels, one after another.
 template <class T>
@@ -76,7 +77,7 @@ struct GemmKernels {
   // Matmul for m up to gemv_max_m, or gemv_max_m_transposed if b is transposed; a is not transposed. Reads b once,
   // without packing.
   void (*gemv)(const GemmParams<T>& p, const T* a, const T* b, T* c);
-  // A part of the columns of gemv, for m up to gemv_max_m and transposed b.
+  // The same for m up to gemv_max_m: a part of the columns if b is transposed, else all of them.
   void (*gemv_part)(const GemmParams<T>& p, const T* a, const T* b, T* c, Part part, ColumnsDone done);
   // Like gemv for transposed b, alpha 1 and beta 0, but in the same order of additions as gemm_packed.
   void (*gemv_in_order)(const GemmParams<T>& p, const T* a, const T* b, T* c);

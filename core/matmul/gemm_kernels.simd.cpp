@@ -100,9 +100,8 @@ void add_row(std::int64_t rows, std::int64_t cols, const T* row, T* c, std::int6
 
 template <class IsaTag, class T>
 const GemmKernels<T>& gemm_table() {
-  static constexpr GemmKernels<T> table{
-      slice_width<T>(), kc,         pack_b<T>,       gemm_packed<T>,      transpose<T>,
-      gemm_unpacked<T>, gemv<T, T>, gemv_part<T, T>, gemv_in_order<T, T>, add_row<T>};
+  static constexpr GemmKernels<T> table{slice_width<T>(), kc,      pack_b<T>,       gemm_packed<T>,      transpose<T>,
+                                        gemm_unpacked<T>, gemv<T>, gemv_part<T, T>, gemv_in_order<T, T>, add_row<T>};
   return table;
 }
 

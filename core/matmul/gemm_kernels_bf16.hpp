@@ -91,8 +91,7 @@ struct Bf16Kernels {
   Bf16Operand<BFloat16> from_bf16;
   Bf16Result<float> to_float;
   Bf16Result<BFloat16> to_bf16;
-  // Like gemv and gemv_part of GemmKernels, for m up to gemv_max_m.
-  void (*gemv)(const GemmParams<float>& p, const float* a, const BFloat16* b, float* c);
+  // Like gemv_part of GemmKernels.
   void (*gemv_part)(const GemmParams<float>& p, const float* a, const BFloat16* b, float* c, Part part,
                     ColumnsDone done);
   // Like gemv_in_order of GemmKernels, for m up to gemv_max_m.

@@ -89,8 +89,6 @@ void dot_block(const GemmParams<T>& p, std::int64_t step, const T* a, const B* b
   });
 }
 
-inline constexpr auto nothing_more = [](std::int64_t, std::int64_t) {};
-
 template <int M, class T, class B>
 void gemv_dots(const GemmParams<T>& p, const T* a, const B* b, T* c, Part part = {}, ColumnsDone done = nothing_more) {
   each_columns<M>(
@@ -118,24 +116,24 @@ void axpy_block(const GemmParams<T>& p, std::int64_t k, const T* a, const B* b, 
 }
 
 template <int M, class T, class B>
-void gemv_of(const GemmParams<T>& p, const T* a, const B* b, T* c) {
-  if (p.transpose_b) return gemv_dots<M>(p, a, b, c);
+void gemv_axpys(const GemmParams<T>& p, const T* a, const B* b, T* c) {
   const bool add = apply_beta(p, c);
   std::int64_t k = 0;
   for (; k + 4 <= p.k; k += 4) axpy_block<M, 4>(p, k, a, b, c, add || k > 0);
   for (; k < p.k; ++k) axpy_block<M, 1>(p, k, a, b, c, add || k > 0);
 }
 
-// See GemmKernels.
-template <class T, class B>
-void gemv_part(const GemmParams<T>& p, const T* a, const B* b, T* c, Part part, ColumnsDone done) {
-  with_rows<gemv_max_m>(p.m, [&](auto m) { gemv_dots<m>(p, a, b, c, part, done); });
-}
-
 // See GemmKernels. b has type T, or a narrower one.
 template <class T, class B>
-void gemv(const GemmParams<T>& p, const T* a, const B* b, T* c) {
-  if (p.m <= gemv_max_m) return with_rows<gemv_max_m>(p.m, [&](auto m) { gemv_of<m>(p, a, b, c); });
+void gemv_part(const GemmParams<T>& p, const T* a, const B* b, T* c, Part part, ColumnsDone done) {
+  with_rows<gemv_max_m>(
+      p.m, [&](auto m) { p.transpose_b ? gemv_dots<m>(p, a, b, c, part, done) : gemv_axpys<m>(p, a, b, c); });
+}
+
+// See GemmKernels.
+template <class T>
+void gemv(const GemmParams<T>& p, const T* a, const T* b, T* c) {
+  if (p.m <= gemv_max_m) return gemv_part(p, a, b, c, {}, nothing_more);
   constexpr int max_rows = 6;
   if (p.m <= max_rows) return with_rows<max_rows>(p.m, [&](auto m) { gemv_dots<m>(p, a, b, c); });
   // More rows are computed in parts; all parts except the first read b from the cache.

@@ -113,7 +113,7 @@ class VectorTiles {
   static void gemv_by_rows(GemmParams<W> p, const W* a, const T* b, W* c) {
     for (std::int64_t left = p.m; left > 0; left -= p.m, a += p.m * p.lda, c += p.m * p.ldc) {
       p.m = left < gemv_max_m ? left : gemv_max_m;
-      gemv(p, a, b, c);
+      gemv_part(p, a, b, c, {}, nothing_more);
     }
   }
   // Brings the keys of the next block or head into the cache. The processor itself starts too late.
