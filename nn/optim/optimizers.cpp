@@ -140,12 +140,6 @@ GroupedOptimizer<Options>::GroupedOptimizer(const Parameters& parameters, double
 template <class Options>
 GroupedOptimizer<Options>::GroupedOptimizer(const std::vector<Group<Options>>& groups)
     : Optimizer(detail::Formula<Options>::name), groups_(std::make_unique<Groups>()) {
-  std::size_t number = 0;
-  for (const Group<Options>& g : groups) {
-    auto formula = formula_with(g.options);
-    check_options(formula);
-    for (const auto& [name, p] : g.parameters.named()) formula.check_parameter(name_or_number(name, number++), p);
-  }
   for (const Group<Options>& g : groups) add_param_group(g);
   for (const Group<Options>& g : groups)
     for (const auto& [name, p] : g.parameters.named())
@@ -160,6 +154,8 @@ template <class Options>
 void GroupedOptimizer<Options>::add_param_group(const Group<Options>& group) {
   auto formula = formula_with(group.options);
   check_options(formula);
+  std::size_t number = parameter_count();
+  for (const auto& [name, p] : group.parameters.named()) formula.check_parameter(name_or_number(name, number++), p);
   groups_->formulas.reserve(groups_->formulas.size() + 1);  // so that nothing fails after add()
   add(group.parameters);
   groups_->formulas.push_back(formula);

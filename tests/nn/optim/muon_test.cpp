@@ -187,7 +187,11 @@ TEST_CASE("Muon's errors change nothing", "[muon]") {
                     "[Muon] the parameter 0 has shape [2, 3]: its rows must be those of 3 matrices");
   Muon optimizer({matrix});
   matrix.set_grad(ones({2, 3}));
-  optimizer.add_param_group({{vector}, MuonOptions()});
+  CHECK_THROWS_WITH(optimizer.add_param_group({{vector}, MuonOptions()}),
+                    Contains("the parameter 1 has shape [3]: only a matrix"));
+  CHECK(optimizer.groups() == 1);
+  optimizer.add_param_group({{vector}, MuonOptions().adamw(true)});
+  optimizer.options(1).adamw(false);
   vector.set_grad(ones({3}));
   CHECK_THROWS_WITH(optimizer.step(), Contains("has shape [3]: only a matrix"));
   CHECK(equal(matrix.detach(), ones({2, 3})));
