@@ -66,7 +66,7 @@ double exact_match(nn::GPT& model, const Tensor& pairs) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return example::run(argc, argv, "Trains a GPT to add numbers of up to three digits.", [](example::Example& e) {
+  const auto train = [](example::Example& e) {
     // All pairs in random order. The last ones are for the test.
     const Tensor pairs = randperm((largest + 1) * (largest + 1));
     const Tensor test = pairs[{range(e.quick ? -100 : -10000)}], known = pairs[{range(0, -10000)}];
@@ -84,7 +84,7 @@ int main(int argc, char** argv) {
     optim::OneCycleLR schedule(optimizer, 1e-3, steps, optim::OneCycleOptions().pct_start(0.05));
     std::cout << model.num_parameters() << " parameters, " << known.numel() << " pairs to learn from\n";
 
-    plot::TrainingPage& page = e.follow("Addition", steps);
+    plot::TrainingPage& page = e.follow("Addition", steps, model);
     // Records the heads on 123+989=2111 during the training.
     const Problems shown(full({1}, 123 * (largest + 1) + 989, int64));
     const Tensor problem = cat({shown.questions, shown.answers}, 1)[{range(), range(0, -1)}];
@@ -117,7 +117,8 @@ int main(int argc, char** argv) {
     const Problems three(test[{range(0, 3)}]);
     for (std::int64_t i = 0; i < 3; ++i)
       std::cout << "  " << text_of(three.questions[i]) << text_of(answer(model, three.questions)[i]) << '\n';
-    e.picture("loss", page.loss(plot::LineOptions().title("Addition").xlabel("Step").ylabel("Nats a digit").smooth()));
+    e.trained("Nats a digit");
     e.at_least("sums of unseen pairs that are right in all digits, in percent", exact_match(model, test), 99);
-  });
+  };
+  return example::run(argc, argv, "Trains a GPT to add numbers of up to three digits.", train, {example::bf16});
 }

@@ -106,26 +106,24 @@ Recipe today(std::int64_t letters) {
   return r;
 }
 
-// Trains, and calls after(step, model, numbers) before the first step and after each.
+// Trains, and calls after(step, numbers) before the first step and after each.
 template <class After>
-std::unique_ptr<nn::GPT> train(const Recipe& recipe, const Tensor& training, const After& after) {
-  auto model = std::make_unique<nn::GPT>(recipe.model);
-  dist::DataParallel parallel(*model);
-  const auto optimizer = recipe.optimizer(*model);
+void train(nn::GPT& model, const Recipe& recipe, const Tensor& training, const After& after) {
+  dist::DataParallel parallel(model);
+  const auto optimizer = recipe.optimizer(model);
   const auto schedule = recipe.schedule(*optimizer, recipe.steps, std::min(100, recipe.steps / 4));
   example::Windows windows(training, context);
-  after(0, *model, TrainingRow());
+  after(0, TrainingRow());
   for (int step = 1; step <= recipe.steps; ++step) {
     const example::Letters batch(training, parallel.rows(windows.next(batch_size)), context);
     optimizer->zero_grad();
-    const double loss = parallel.backward(model->loss(batch.input, batch.target));
-    const double norm = optim::clip_grad_norm_(model->parameters(), 1.0);
+    const double loss = parallel.backward(model.loss(batch.input, batch.target));
+    const double norm = optim::clip_grad_norm_(model.parameters(), 1.0);
     const double lr = optimizer->lr();
     optimizer->step();
     schedule->step();
-    after(step, *model, TrainingRow{{"step", step}, {"loss", loss}, {"lr", lr}, {"grad_norm", norm}});
+    after(step, TrainingRow{{"step", step}, {"loss", loss}, {"lr", lr}, {"grad_norm", norm}});
   }
-  return model;
 }
 
 }  // namespace
@@ -145,9 +143,10 @@ int main(int argc, char** argv) {
         r.steps = e.quick ? 20 : 600;
         manual_seed(e.seed);
         const std::clock_t begin = std::clock();
-        const auto model = train(r, training, [](int, nn::GPT&, const TrainingRow&) {});
+        nn::GPT model(r.model);
+        train(model, r, training, [](int, const TrainingRow&) {});
         const double passed = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
-        std::cout << "| " << r.name << " | " << std::setprecision(3) << validate(*model, validation) << " | "
+        std::cout << "| " << r.name << " | " << std::setprecision(3) << validate(model, validation) << " | "
                   << std::setprecision(1) << 1000 * passed / r.steps << " |" << std::endl;
       }
       return;
@@ -156,35 +155,37 @@ int main(int argc, char** argv) {
     Recipe recipe = e.given("--today") ? today(alphabet.size()) : gpt2(alphabet.size());
     if (e.quick) recipe.steps = 20;
     const int steps = recipe.steps;
-    plot::TrainingPage& page = e.follow("Shakespeare", steps);
+    nn::GPT model(recipe.model);
+    plot::TrainingPage& page = e.follow("Shakespeare", steps, model);
     // Records the heads on a line of the validation text during the training.
     const Tensor line = validation[{range(0, 40)}];
     std::vector<std::string> letters;
     for (const char c : alphabet.decode(line)) letters.emplace_back(1, c);
     double validated = 0;
-    const auto model = train(recipe, training, [&](int step, nn::GPT& gpt, const TrainingRow& numbers) {
+    train(model, recipe, training, [&](int step, const TrainingRow& numbers) {
       if (step > 0) page.add(numbers);
       if (step % (steps / 20) == 0)
         e.look(
-            gpt, step, [&] { gpt(line.unsqueeze(0)); },
+            model, step, [&] { model(line.unsqueeze(0)); },
             [&](AttentionRecording& heads) { heads.name_tokens("", letters); });
       if (step > 0 && step % (steps / 5) == 0) {
-        validated = validate(gpt, validation);
+        validated = validate(model, validation);
         page.add({{"step", step}, {"validation", validated}});
         e.progress("step", step, steps, "validation loss", validated);
       }
     });
 
-    e.picture("loss",
-              page.loss(plot::LineOptions().title("Shakespeare").xlabel("Step").ylabel("Nats a letter").smooth()));
-    e.model("model", *model, alphabet, {"To be, or not to ", "ROMEO:", alphabet.decode(line)},
+    e.trained("Nats a letter");
+    e.model("model", model, alphabet, {"To be, or not to ", "ROMEO:", alphabet.decode(line)},
             plot::WorkbenchOptions().title("Shakespeare, letter by letter"));
     e.at_most("loss over the whole validation tenth, in nats a letter", validated, e.given("--today") ? 1.75 : 1.90);
     e.beside_int8(
-        "loss", *model, [&](nn::GPT& m) { return validate(m, validation); }, validated, 0.01);
-    std::cout << '\n' << alphabet.decode(write(*model, alphabet.encode("\n"), e.quick ? 50 : 500)) << '\n';
+        "loss", model, [&](nn::GPT& m) { return validate(m, validation); }, validated, 0.01);
+    std::cout << '\n' << alphabet.decode(write(model, alphabet.encode("\n"), e.quick ? 50 : 500)) << '\n';
   };
-  return example::run(argc, argv, "Trains a GPT of letters on Shakespeare's plays.", body, "",
-                      {{"--today", "trains a model with the parts that such models have today"},
+  return example::run(argc, argv, "Trains a GPT of letters on Shakespeare's plays.", body,
+                      {example::bf16,
+                       example::int8,
+                       {"--today", "trains a model with the parts that such models have today"},
                        {"--ablate", "trains with one part after another, and prints what each brings"}});
 }

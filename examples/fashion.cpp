@@ -104,7 +104,7 @@ int main(int argc, char** argv) {
     optim::OneCycleLR schedule(optimizer, 2e-3, all_steps, optim::OneCycleOptions().pct_start(0.1));
     std::cout << model.num_parameters() << " parameters, " << training.classes.numel() << " images to learn from\n";
 
-    plot::TrainingPage& page = e.follow("Fashion", all_steps);
+    plot::TrainingPage& page = e.follow("Fashion", all_steps, model);
     // Records the heads on the first test image.
     std::vector<std::string> tokens{"summary"};
     for (std::int64_t i = 0; i < patches; ++i)
@@ -133,10 +133,10 @@ int main(int argc, char** argv) {
       e.progress("epoch", epoch, epochs, "loss", last);
     }
 
-    e.picture("loss", page.loss(plot::LineOptions().title("Fashion").xlabel("Step").ylabel("Nats an image").smooth()));
+    e.trained("Nats an image");
     for (std::int64_t i = 0; i < 4; ++i) e.picture("where_it_looks_" + std::to_string(i), look(model, test, i));
     e.at_least("test images that are told right, in percent", accuracy(model, test, e.quick ? 500 : 10000), 88);
   };
-  return example::run(argc, argv, "Trains a vision transformer to tell clothes apart.", train,
+  return example::run(argc, argv, "Trains a vision transformer to tell clothes apart.", train, {example::bf16},
                       "/usr/share/datasets/fashion-mnist");
 }

@@ -54,5 +54,5 @@ int main(int argc, char** argv) {
         e.claim("every layer's attention was recorded", !recording.records().empty());
         e.claim("the model computes finite numbers", all(isfinite(out)).item() == 1);
       },
-      "small");
+      {}, "small");
 }

@@ -243,7 +243,7 @@ int main(int argc, char** argv) {
               << " parameters\n";
 
     const auto loss_options = nn::CrossEntropyOptions().ignore_index(padding).label_smoothing(0.1);
-    plot::TrainingPage& page = e.follow("Pronunciation", all_steps);
+    plot::TrainingPage& page = e.follow("Pronunciation", all_steps, model);
     const Sample shown("thoughtfully", {"th", "ao", "t", "f", "ah", "l", "iy"}, inventory);
     const auto film = [&](int step) {
       e.look(
@@ -273,8 +273,7 @@ int main(int argc, char** argv) {
       e.progress("epoch", epoch, epochs, "phoneme error rate", errors);
     }
 
-    e.picture("loss",
-              page.loss(plot::LineOptions().title("Pronunciation").xlabel("Step").ylabel("Nats a sound").smooth()));
+    e.trained("Nats a sound");
     e.picture("cross_attention", look(model, inventory, "thoughtfully"));
     const std::vector<Entry> unseen = part(count - held_out, e.quick ? 50 : held_out);
     const double errors = phoneme_error_rate(model, unseen, inventory);
@@ -284,5 +283,5 @@ int main(int argc, char** argv) {
         errors, 0.3);
   };
   return example::run(argc, argv, "Trains an encoder-decoder to pronounce English words.", train,
-                      "/usr/share/festival/dicts/cmu");
+                      {example::bf16, example::int8}, "/usr/share/festival/dicts/cmu");
 }

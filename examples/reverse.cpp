@@ -161,7 +161,7 @@ void name_tokens(AttentionRecording& heads, const Sample& s) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return example::run(argc, argv, "Trains an encoder and a decoder to copy and reverse.", [](example::Example& e) {
+  const auto train = [](example::Example& e) {
     Model model;
     dist::DataParallel parallel(model);
     const int steps = e.quick ? 20 : 1500;
@@ -170,7 +170,7 @@ int main(int argc, char** argv) {
     const auto without_padding = nn::CrossEntropyOptions().ignore_index(padding);
     std::cout << model.num_parameters() << " parameters, " << steps << " steps\n";
 
-    plot::TrainingPage& page = e.follow("Copy and reverse", steps);
+    plot::TrainingPage& page = e.follow("Copy and reverse", steps, model);
     const Sample copy(copy_task), reverse(reverse_task);
     const auto film = [&](int step) {
       e.look(
@@ -193,9 +193,9 @@ int main(int argc, char** argv) {
       if (step % (steps / 10) == 0) e.progress("step", step, steps, "loss", loss);
     }
 
-    e.picture("loss",
-              page.loss(plot::LineOptions().title("Copy and reverse").xlabel("Step").ylabel("Nats a letter").smooth()));
+    e.trained("Nats a letter");
     e.picture("where_it_looks", plot::side_by_side({look(model, copy), look(model, reverse)}));
     e.at_least("new sequences that come out right, in percent", exact_match(model, e.quick ? 100 : 2000), 99.5);
-  });
+  };
+  return example::run(argc, argv, "Trains an encoder and a decoder to copy and reverse.", train, {example::bf16});
 }

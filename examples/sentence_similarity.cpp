@@ -202,5 +202,6 @@ void body(example::Example& e) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return example::run(argc, argv, "Finds sentences that mean the same, by a pretrained model.", body, EXAMPLES_MINILM);
+  return example::run(argc, argv, "Finds sentences that mean the same, by a pretrained model.", body, {example::bf16},
+                      EXAMPLES_MINILM);
 }

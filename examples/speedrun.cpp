@@ -68,15 +68,19 @@ nn::GPTOptions model_options(const example::Example& e, std::int64_t letters) {
   if (e.on("--rms-norm")) o.norm(nn::Norm::rms);
   if (e.on("--squared-relu")) o.activation(nn::Activation::squared_relu);
   o.qk_norm(e.on("--qk-norm")).value_embeddings(e.on("--value-embeddings")).head_gates(e.on("--head-gates"));
-  o.tie_weights(e.on("--tie")).embedding_scale(e.number("--embedding-scale")).logit_cap(e.number("--logit-cap"));
-  return o.dropout(e.number("--dropout"));
+  o.tie_weights(e.on("--tie")).embedding_scale(e.number("--embedding-scale", 1e-3, 1e3));
+  o.logit_cap(e.number("--logit-cap", 0, 1e6));
+  return o.dropout(e.number("--dropout", 0, 0.99));
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const example::Example& e, const nn::GPT& gpt) {
-  auto adamw = optim::AdamWOptions().lr(e.number("--adam-rate")).beta2(0.99).weight_decay(e.number("--weight-decay"));
+  auto adamw = optim::AdamWOptions()
+                   .lr(e.number("--adam-rate", 0, 100))
+                   .beta2(0.99)
+                   .weight_decay(e.number("--weight-decay", 0, 100));
   if (!e.on("--muon")) return std::make_unique<optim::AdamW>(optim::decay_groups(gpt, adamw));
-  auto muon = optim::MuonOptions().lr(e.number("--rate")).momentum(e.number("--momentum"));
-  muon.weight_decay(e.number("--weight-decay")).bfloat16(e.on("--bfloat16"));
+  auto muon = optim::MuonOptions().lr(e.number("--rate", 0, 100)).momentum(e.number("--momentum", 0, 0.9999));
+  muon.weight_decay(adamw.weight_decay()).bfloat16(e.on("--bfloat16"));
   if (e.on("--polar-express")) muon.polar_express(true).ns_steps(3);
   auto groups = optim::muon_groups(gpt, muon, adamw.weight_decay(0));
   if (e.on("--qkv-apart"))
@@ -86,16 +90,10 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const example::Example& e, cons
 
 std::unique_ptr<optim::Schedule> make_schedule(const example::Example& e, optim::Optimizer& o, std::int64_t steps) {
   const auto share = [&](const char* option) {
-    return static_cast<std::int64_t>(e.number(option) * static_cast<double>(steps));
+    return static_cast<std::int64_t>(e.number(option, 0, 1) * static_cast<double>(steps));
   };
   if (e.on("--cosine")) return std::make_unique<optim::WarmupCosineLR>(o, steps, share("--warmup"), 0.1);
   return std::make_unique<optim::WarmupStableDecayLR>(o, steps, share("--warmup"), share("--decay"));
-}
-
-std::int64_t at_least_one(const example::Example& e, const char* option) {
-  const double x = e.number(option);
-  if (!(x >= 1 && x <= 1e15)) throw Error(option + std::string(" is '") + e.word(option) + "': it must be 1 … 1e15");
-  return static_cast<std::int64_t>(x);
 }
 
 // A model, and how it is trained.
@@ -104,15 +102,20 @@ struct Training {
       : text(letters),
         gpt(model_options(e, kinds)),
         length(gpt.options().context_length()),
-        batch(at_least_one(e, "--batch")),
-        steps(e.quick ? 20 : std::max<std::int64_t>(1, at_least_one(e, "--tokens") / batch / length)),
+        batch(e.whole("--batch", 1, 1e6)),
+        steps(steps_of(e)),
         precision(e.on("--bfloat16") ? bfloat16 : float32),
-        noise(e.number("--noise")),
-        decay(e.number("--average")),
+        noise(e.number("--noise", 0, 1)),
+        decay(e.number("--average", 0, 0.999999)),
         optimizer(make_optimizer(e, gpt)),
         schedule(make_schedule(e, *optimizer, steps)),
         average(gpt.named_parameters(), decay),
         windows(text, length) {}
+
+  std::int64_t steps_of(const example::Example& e) const {
+    const std::int64_t all = e.whole("--tokens", 1, 1e15) / batch / length;
+    return e.quick ? 20 : std::max<std::int64_t>(1, all);
+  }
 
   double step() {
     const Autocast guard(precision);
@@ -156,8 +159,9 @@ double minutes_since(std::chrono::steady_clock::time_point start) {
 void race(example::Example& e, const Tensor& letters, const Tensor& validation, std::int64_t kinds) {
   const auto start = std::chrono::steady_clock::now();
   Training training(e, letters, kinds);
-  plot::TrainingPage& page = e.follow("Speedrun", training.steps);
-  const std::int64_t every = std::max<std::int64_t>(1, training.steps / at_least_one(e, "--evaluations"));
+  plot::TrainingPage& page = e.follow("Speedrun", training.steps, training.gpt);
+  const double minutes = e.number("--minutes", 0, 1e9);
+  const std::int64_t every = std::max<std::int64_t>(1, training.steps / e.whole("--evaluations", 1, 1e6));
   const auto tokens_of = [&](std::int64_t steps) { return steps * training.batch * training.length; };
   std::cout << training.gpt.num_parameters() << " parameters, " << training.steps << " steps of " << tokens_of(1)
             << " letters\n  step      letters  minutes  of them in training   train  validation\n";
@@ -169,7 +173,7 @@ void race(example::Example& e, const Tensor& letters, const Tensor& validation, 
     trained += minutes_since(begin);
     page.add({{"step", ++step}, {"loss", loss}, {"lr", lr}, {"tokens", tokens_of(1)}});
     losses += loss, ++seen;
-    last = step == training.steps || minutes_since(start) > e.number("--minutes");
+    last = step == training.steps || minutes_since(start) > minutes;
     const bool due = step % every == 0 && (2 * step >= training.steps || step % (5 * every) == 0);
     if (!due && !last) continue;
     validated = training.validate(validation);
@@ -180,7 +184,7 @@ void race(example::Example& e, const Tensor& letters, const Tensor& validation, 
               << std::setw(8) << losses / static_cast<double>(seen) << std::setw(12) << validated << std::endl;
     losses = 0, seen = 0;
   }
-  e.picture("loss", page.loss(plot::LineOptions().title("Speedrun").xlabel("Step").ylabel("Nats a letter").smooth()));
+  e.trained("Nats a letter");
   if (!e.given("--tokens") && !e.given("--minutes"))
     e.at_most("loss of the validation tenth, in nats a letter", validated, goal);
   if (validated <= goal)
@@ -199,5 +203,5 @@ int main(int argc, char** argv) {
     const std::int64_t cut = text.numel() * 9 / 10;
     race(e, text[{range(0, cut)}], text[{range(cut, e.quick ? cut + 5000 : text.numel())}], alphabet.size());
   };
-  return example::run(argc, argv, "Trains nanoGPT's model of Shakespeare to its published loss.", body, "", recipe);
+  return example::run(argc, argv, "Trains nanoGPT's model of Shakespeare to its published loss.", body, recipe);
 }

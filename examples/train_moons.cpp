@@ -59,13 +59,13 @@ Map decision_map(const nn::Sequential& net, std::int64_t rows, std::int64_t colu
 }  // namespace
 
 int main(int argc, char** argv) {
-  return example::run(argc, argv, "Learns to tell two half moons apart.", [](example::Example& e) {
+  const auto train = [](example::Example& e) {
     const auto [x, y] = half_moons(500);
     const auto [test_x, test_y] = half_moons(200);
     nn::Sequential net{nn::Linear(2, 32), nn::ReLU(), nn::Linear(32, 32), nn::ReLU(), nn::Linear(32, 2)};
     dist::DataParallel parallel(net);
     optim::Adam optimizer(net.named_parameters(), 0.01);
-    plot::TrainingPage& page = e.follow("Two half moons", 20);
+    plot::TrainingPage& page = e.follow("Two half moons", 20, net);
 
     for (int epoch = 1; epoch <= 20; ++epoch) {
       const Tensor order = randperm(x.size(0));
@@ -82,6 +82,7 @@ int main(int argc, char** argv) {
                   << '\n';
     }
 
+    e.save_weights();
     const Map coarse = decision_map(net, 16, 32), fine = decision_map(net, 101, 161);
     plot::print_heatmap(std::cout, coarse.probability, coarse.options);
     e.picture("moons",
@@ -89,5 +90,6 @@ int main(int argc, char** argv) {
                   {plot::heatmap(fine.probability, fine.options),
                    page.loss(plot::LineOptions().title("Training").xlabel("Epoch").ylabel("Cross-entropy (nats)"))}));
     e.claim("at least 97 % of new points are told apart", accuracy(net, test_x, test_y) >= 0.97);
-  });
+  };
+  return example::run(argc, argv, "Learns to tell two half moons apart.", train, {example::bf16});
 }

@@ -98,7 +98,7 @@ std::vector<std::string> invent(nn::GPT& model, std::int64_t count) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return example::run(argc, argv, "Trains a language model on first names and invents ten.", [](example::Example& e) {
+  const auto train = [](example::Example& e) {
     const std::vector<std::string> names = read_names(std::string(EXAMPLES_DATA) + "/names.txt");
     const auto count = static_cast<std::int64_t>(names.size());
     const Tensor order = randperm(count);
@@ -111,7 +111,7 @@ int main(int argc, char** argv) {
     const double peak = 4e-3;
     optim::AdamW optimizer(model.named_parameters(), peak);
     std::cout << count << " names, " << model.num_parameters() << " parameters, " << steps << " steps\n";
-    plot::TrainingPage& page = e.follow("A model of names", steps);
+    plot::TrainingPage& page = e.follow("A model of names", steps, model);
     // Records the heads on one name during the training.
     const std::string shown = "katharina";
     std::vector<std::string> letters{"↵"};
@@ -160,10 +160,11 @@ int main(int argc, char** argv) {
 
     e.model("model", model, alphabet, {"mari", "katharina", "alexander"},
             plot::WorkbenchOptions().title("A model of names").prefix("\n").snapshots(snapshots));
-    e.picture("loss", page.loss(plot::LineOptions().title("Names").xlabel("Step").ylabel("Nats a character").smooth()));
+    e.trained("Nats a character");
     e.claim("ten new names were found", invented.size() == 10);
     const double goal = e.quick ? 2.6 : 2.2;
     e.claim("the validation loss is below " + std::to_string(goal).substr(0, 3) + " nats a character",
             validated < goal);
-  });
+  };
+  return example::run(argc, argv, "Trains a language model on first names and invents ten.", train, {example::bf16});
 }

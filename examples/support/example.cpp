@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -20,6 +21,7 @@
 #include "fit/graph/graph.hpp"
 #include "fit/nn/attention/attention_recorder.hpp"
 #include "fit/nn/dist/dist.hpp"
+#include "fit/nn/weights/weights.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/tensor/lookup.hpp"
 #include "fit/tensor/random.hpp"
@@ -28,14 +30,12 @@
 namespace example {
 namespace {
 
-// Found out before a training, not after it: whether pictures can be saved there.
-void check_folder(const std::string& out) {
-  std::error_code hidden;  // in a folder that may not be read
-  std::filesystem::path there = std::filesystem::absolute(out);
-  while (!std::filesystem::exists(there, hidden)) there = there.parent_path();
-  if (!std::filesystem::is_directory(there, hidden) || access(there.c_str(), W_OK) != 0)
-    throw fit::FileError("--out is '" + out + "', but '" + there.string() +
-                         "' is not a folder that may be written to: name another");
+// Found out before a training, not after it: whether files can be saved there.
+void make_folder(const std::string& out) {
+  std::error_code failed;
+  std::filesystem::create_directories(out, failed);
+  if (!std::filesystem::is_directory(out, failed) || access(out.c_str(), W_OK) != 0)
+    throw fit::FileError("--out is '" + out + "': no folder there may be written to; name another");
 }
 
 // Text in a colour of the terminal (32 is green, 31 is red), if it shows colours.
@@ -104,12 +104,20 @@ void Example::compare(const std::string& what, double wide, double narrow, const
   std::cout << "  " << line.str() << '\n';
 }
 
-double Example::number(const std::string& flag) const {
+double Example::number(const std::string& flag, double least, double most) const {
   const std::string& given = word(flag);
   char* end = nullptr;
   const double x = std::strtod(given.c_str(), &end);
-  if (given.empty() || *end != 0) throw fit::Error(flag + " is '" + given + "': it must be a number");
-  return x;
+  if (!given.empty() && *end == 0 && x >= least && x <= most) return x;
+  std::ostringstream error;
+  error << flag << " is '" << given << "': it must be a number in " << least << " … " << most;
+  throw fit::Error(error.str());
+}
+
+std::int64_t Example::whole(const std::string& flag, double least, double most) const {
+  const double x = number(flag, least, most);
+  if (x != std::floor(x)) throw fit::Error(flag + " is '" + word(flag) + "': it must be a whole number");
+  return static_cast<std::int64_t>(x);
 }
 
 bool Example::on(const std::string& flag) const {
@@ -162,14 +170,28 @@ void Example::five_minutes(const std::string& name, const fit::nn::GPT& gpt, con
   fit::plot::write_five_minutes_page(first_, gpt, words, samples, options);
 }
 
-fit::plot::TrainingPage& Example::follow(const std::string& title, std::int64_t steps) {
+fit::plot::TrainingPage& Example::follow(const std::string& title, std::int64_t steps, const fit::nn::Layer& model) {
   heads_.title = title;
-  const auto o = fit::plot::TrainingPageOptions().title(title).steps(steps);
+  model_ = &model;
+  const auto o = fit::plot::TrainingPageOptions().title(title).steps(steps).on_stop([this] {
+    save_weights();
+    std::cerr << "Its weights are in " << path("weights.safetensors") << std::endl;
+  });
   const bool writes = fit::dist::world().rank() == 0;
   if (writes) pictures_.push_back(path("training.html"));
   training_ = std::make_unique<fit::plot::TrainingPage>(writes ? pictures_.back() : "", o);
   if (writes) std::cout << "To watch it, open this in a browser: " << pictures_.back() << std::endl;
   return *training_;
+}
+
+void Example::save_weights() {
+  if (fit::dist::world().rank() == 0) fit::nn::save_weights(path("weights.safetensors"), *model_);
+}
+
+void Example::trained(const std::string& ylabel) {
+  save_weights();
+  const auto options = fit::plot::LineOptions().title(heads_.title).xlabel("Step").ylabel(ylabel).smooth();
+  picture("loss", training_->loss(options));
 }
 
 void Example::look(fit::nn::Layer& model, std::int64_t step, const std::function<void()>& read,
@@ -188,7 +210,6 @@ void Example::look(fit::nn::Layer& model, std::int64_t step, const std::function
 
 int Example::finish() {
   if (training_) training_->finish();
-  if (int8 && !measured_int8_) claim("--int8: this example measures nothing with int8 weights", false);
   const bool is_lesson = lesson_ != nullptr;
   if (is_lesson) {
     lesson_->write();
@@ -199,6 +220,7 @@ int Example::finish() {
     std::cout << (is_lesson ? "\nIts pictures:\n" : "\nPictures, for a browser:\n");
     for (const auto& path : pictures_) std::cout << "  " << path << '\n';
   }
+  if (model_) std::cout << "\nThe weights of the model:\n  " << path("weights.safetensors") << '\n';
   if (!first_.empty()) std::cout << "\nOpen this first, in a browser:\n  " << first_ << '\n';
   if (claims_ > 0)
     std::cout << '\n' << claims_ - static_cast<std::int64_t>(failed_.size()) << " of " << claims_ << " claims hold\n";
@@ -209,7 +231,7 @@ int Example::finish() {
 
 // With a file it is a lesson.
 int run_as(int argc, char** argv, const std::string& about, const std::function<void(Example&)>& body,
-           const std::string& data, const char* file, const Flags& flags) {
+           const Flags& flags, const std::string& data, const char* file) {
 #ifdef FIT_MPI
   const fit::dist::Mpi ranks;
 #endif
@@ -217,15 +239,11 @@ int run_as(int argc, char** argv, const std::string& about, const std::function<
   Example e{std::filesystem::path(argv[0]).filename().string()};
   CLI::App app(about);
   app.option_defaults()->always_capture_default();
-  app.add_option("--out", e.out, "folder for the pictures");
-  app.add_option("--seed", e.seed, "of everything random");
+  app.add_option("--out", e.out, "folder for pictures, pages and weights");
+  app.add_option("--seed", e.seed, "of everything random")->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 62));
   app.add_option("--threads", e.threads, "how many to use")->check(CLI::Range(1, 1024));
   e.data = data;
   if (!data.empty()) app.add_option("--data", e.data, "folder of the data");
-  bool narrow = false;
-  if (!file) app.add_flag("--bf16", narrow, "products and attention in bfloat16 (fit/graph/autocast.hpp)");
-  if (!file)
-    app.add_flag("--int8", e.int8, "measures what was trained with int8 weights, too (fit/nn/layers/quantize.hpp)");
   app.add_flag("--quick", e.quick, "a few steps only, as the tests do it");
   app.add_flag("--dark", e.dark, "each picture for dark pages, too, as NAME_dark.svg");
   for (const auto& [flag, effect] : flags) {
@@ -247,11 +265,11 @@ int run_as(int argc, char** argv, const std::string& about, const std::function<
     return app.exit(error) == 0 ? 0 : 2;
   }
   try {
-    check_folder(e.out);
+    make_folder(e.out);
     fit::set_num_threads(e.threads);
     fit::manual_seed(e.seed);
     if (file) e.lesson_ = std::make_unique<fit::Lesson>(e.path(e.name_ + ".html"), fit::LessonOptions(), file);
-    const fit::Autocast precision(narrow ? fit::bfloat16 : fit::float32);
+    const fit::Autocast precision(e.given("--bf16") ? fit::bfloat16 : fit::float32);
     body(e);
     return e.finish();
   } catch (const std::exception& error) {
@@ -262,20 +280,20 @@ int run_as(int argc, char** argv, const std::string& about, const std::function<
   }
 }
 
-int run(int argc, char** argv, const std::string& about, const std::function<void(Example&)>& body,
-        const std::string& data, const Flags& flags) {
-  return run_as(argc, argv, about, body, data, nullptr, flags);
+int run(int argc, char** argv, const std::string& about, const std::function<void(Example&)>& body, const Flags& flags,
+        const std::string& data) {
+  return run_as(argc, argv, about, body, flags, data, nullptr);
 }
 
 int lesson(int argc, char** argv, const std::string& about, const std::function<void(Example&)>& body,
            const char* file) {
-  return run_as(argc, argv, about, body, "", file, {});
+  return run_as(argc, argv, about, body, {}, "", file);
 }
 
 std::string data_file(const std::string& path, const std::string& package, const std::string& command) {
   if (!std::filesystem::exists(path))
-    throw fit::FileError("data is missing: '" + path + "' is in " + package +
-                         "; examples/run installs it, or: " + command);
+    throw fit::FileError("data is missing: there is no '" + path + "'; " + package +
+                         " has it, which examples/run installs, or: " + command);
   return path;
 }
 

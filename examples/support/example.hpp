@@ -25,6 +25,11 @@ namespace example {
 /// Flags that one example has, and what they do: {{"--today", "…"}}. One with a value names its default:
 /// {{"--dropout=0.2", "…"}}.
 using Flags = std::map<std::string, std::string>;
+/// Those of several examples. With --bf16 the whole program runs under Autocast(bfloat16). --int8 is for those that
+/// call beside_int8().
+inline const Flags::value_type bf16{"--bf16", "products and attention in bfloat16 (fit/graph/autocast.hpp)"};
+inline const Flags::value_type int8{"--int8",
+                                    "measures what was trained with int8 weights, too (fit/nn/layers/quantize.hpp)"};
 
 /// Prints "[ok] what" or "[FAILED] what", in colours where the terminal has them.
 void print_claim(const std::string& what, bool holds);
@@ -42,16 +47,15 @@ class Example {
 
   /// --data DIR: where the data lies, for the examples that read what isn't in this repository.
   std::string data;
-  /// (--bf16: the whole program runs under Autocast(bfloat16). Not for lessons.)
-  /// --int8: what was trained is measured with int8 weights, too. For the examples that call beside_int8().
-  bool int8 = false;
   /// --threads N: how many to use.
   int threads;
   /// Whether a flag of its own was given.
   bool given(const std::string& flag) const { return flags_.count(flag) > 0; }
-  /// The value of one of its own, as a word, a number, and "on" or "off". Throws Error if it is none.
+  /// The value of one of its own, as a word, as a number in least … most, also a whole one, and "on" or "off". Throws
+  /// Error if it is none.
   const std::string& word(const std::string& flag) const { return values_.at(flag); }
-  double number(const std::string& flag) const;
+  double number(const std::string& flag, double least, double most) const;
+  std::int64_t whole(const std::string& flag, double least, double most) const;
   bool on(const std::string& flag) const;
   /// Another default for one of its own.
   void preset(const std::string& flag, const std::string& value) {
@@ -87,8 +91,7 @@ class Example {
   /// `loss` above what was reached. All are printed.
   template <class Model, class Measure>
   void beside_int8(const std::string& what, const Model& model, const Measure& measure, double reached, double loss) {
-    measured_int8_ = true;
-    if (!int8) return;
+    if (!given("--int8")) return;
     const auto beside = [&](const std::string& kind, const auto& options) {
       const auto small = fit::nn::clone(model);
       fit::nn::quantize_(*small, options);
@@ -113,8 +116,13 @@ class Example {
   /// Saves the page that explains attention by the model as DIR/EXAMPLE/NAME.html. It is the first that finish() names.
   void five_minutes(const std::string& name, const fit::nn::GPT& gpt, const std::vector<std::string>& words,
                     const std::vector<std::string>& samples, const fit::plot::FiveMinutesOptions& options);
-  /// The page of a training, DIR/EXAMPLE/training.html, which redraws itself from now on.
-  fit::plot::TrainingPage& follow(const std::string& title, std::int64_t steps);
+  /// The page of the training of a model, DIR/EXAMPLE/training.html, which redraws itself from now on. Ctrl-C saves the
+  /// weights.
+  fit::plot::TrainingPage& follow(const std::string& title, std::int64_t steps, const fit::nn::Layer& model);
+  /// Saves the weights of that model as DIR/EXAMPLE/weights.safetensors.
+  void save_weights();
+  /// After the training: the weights, and the picture of the loss.
+  void trained(const std::string& ylabel);
   /// Adds to that page what the heads of `model` do while it reads, in evaluation and without gradients. `name` gives
   /// the tokens their names.
   void look(fit::nn::Layer& model, std::int64_t step, const std::function<void()>& read,
@@ -123,8 +131,8 @@ class Example {
   int finish();
 
  private:
-  friend int run_as(int, char**, const std::string&, const std::function<void(Example&)>&, const std::string&,
-                    const char*, const Flags&);
+  friend int run_as(int, char**, const std::string&, const std::function<void(Example&)>&, const Flags&,
+                    const std::string&, const char*);
   std::string path(const std::string& name) const { return out + '/' + name_ + '/' + name; }
   void quality(const std::string& what, double reached, const char* relation, double goal, bool holds);
   void compare(const std::string& what, double wide, double narrow, const std::string& kind) const;
@@ -138,16 +146,16 @@ class Example {
   std::string first_;                    // the page to open first, if there is one
   std::unique_ptr<fit::Lesson> lesson_;  // null: it is none
   std::unique_ptr<fit::plot::TrainingPage> training_;
-  fit::AttentionRecording heads_;  // of it
+  fit::AttentionRecording heads_;          // of it
+  const fit::nn::Layer* model_ = nullptr;  // that it trains
   std::int64_t claims_ = 0;
-  bool measured_int8_ = false;
 };
 
 /// Reads the command line, seeds the generator, and runs `body`. The exit code is 0 if all went well, 1 if a claim or
 /// anything else failed (its name is printed), 2 if the command line was wrong. With a folder for data there is --data.
 /// Among several ranks (fit/nn/dist/dist.hpp) rank 0 alone prints and writes, and one that fails ends all.
 int run(int argc, char** argv, const std::string& about, const std::function<void(Example&)>& body,
-        const std::string& data = "", const Flags& flags = {});
+        const Flags& flags = {}, const std::string& data = "");
 
 /// The same for a program that is a lesson: its page is DIR/EXAMPLE/EXAMPLE.html.
 int lesson(int argc, char** argv, const std::string& about, const std::function<void(Example&)>& body,

@@ -10,6 +10,7 @@
 #include "common/load.hpp"
 #include "common/retype.hpp"
 #include "fit/base/memory.hpp"
+#include "fit/tensor/lookup.hpp"
 #include "layer/list.hpp"
 #include "tensor/check.hpp"
 
@@ -158,7 +159,12 @@ Field find(const char* op, Layer& top, const std::string& name) {
     }
     layer = next;
   }
-  check::fail(op, top.name(), " has nothing that is called '", name, '\'');
+  std::vector<std::string> names;
+  for (const auto& [own, below] : top.named_layers()) names.push_back(own);
+  for (const auto& [own, p] : top.named_parameters()) names.push_back(own);
+  const std::string* const near = most_similar(name, names);
+  check::fail(op, top.name(), " has nothing that is called '", name, '\'',
+              near ? ": the most similar name is '" + *near + "'" : std::string());
 }
 
 }  // namespace

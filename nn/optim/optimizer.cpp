@@ -64,7 +64,9 @@ StateDict checked_parameters(const char* op, const Parameters& parameters, const
     check::floating(op, name.c_str(), p);
     check_trainable(op, name, p);
     check_once(op, name, p, tensors);
-    if (!names.insert(name).second) check::fail(op, "the name ", name, " is there twice: it must be unique");
+    if (!names.insert(name).second)
+      check::fail(op, "the name ", name,
+                  " is there twice: it must be unique. Give each name a prefix, or parameters() without names");
     checked.emplace_back(name, p);
   }
   return checked;

@@ -239,6 +239,7 @@ void TrainingPage::add(const TrainingRow& row) {
   if (s.guard && InterruptGuard::count() == 1 && InterruptGuard::signal() != 0) {
     finish(TrainingState::stopped);
     std::cerr << "Stopped at step " << s.step << std::endl;
+    if (s.options.on_stop()) s.options.on_stop()();
     std::raise(InterruptGuard::signal());  // ends the program, as it would have without the page
   }
   // LCOV_EXCL_STOP

@@ -98,6 +98,7 @@ std::string Stream::add(std::int64_t id) {
 struct CharVocabulary::Ids : std::unordered_map<std::string, std::int64_t> {};
 
 CharVocabulary::CharVocabulary(const std::string& text) {
+  if (text.empty()) check::fail("CharVocabulary", "the text is empty: there is no character to number");
   std::set<std::string> all;  // UTF-8 strings sort by code point
   each_character(text, [&](const std::string& c, std::size_t) { all.insert(c); });
   tokens_.assign(all.begin(), all.end());

@@ -68,6 +68,8 @@ Trainer::Trainer(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader
   if (std::isnan(options_.min_delta())) check::fail("Trainer", "min_delta is NaN: it must be a number");
   if (options_.autocast() != float32 && options_.autocast() != bfloat16)
     check::fail("Trainer", "autocast is ", options_.autocast(), ": it must be bfloat16, or float32 for none");
+  if (options_.resume() && options_.out().empty())
+    check::fail("Trainer", "resume is set, but out is empty: name the folder of the training to resume");
   if (!loss_) check::fail("Trainer", "loss is empty: it must make a batch's loss");
   if (loader_.size() == 0) check::fail("Trainer", "the loader has no batches: there is nothing to train on");
   checkpoint_.add("model", model_).add("optimizer", optimizer_).add("loader", loader_).add("early_stopping", early_);
@@ -308,6 +310,9 @@ void Trainer::validate() {
     value = validation_.loss();
   }
   dist::broadcast(value, world_);
+  if (std::isnan(value))
+    check::fail("Trainer", "the validation after step ", checkpoint_.step,
+                " is NaN: it must be a number; the mean over no data is none");
   row_["validation"] = value;
   tell([&](TrainingListener& listener) { listener.on_evaluation(checkpoint_.step, value); });
   if (early_.update(value)) files_->save("best.safetensors");

@@ -1,10 +1,44 @@
+#include <map>
+
+#include "common/pattern.hpp"
 #include "fit/io/safetensors.hpp"
+#include "fit/nn/layer/init.hpp"
+#include "fit/nn/layers/quantize.hpp"
 #include "fit/nn/models/gpt.hpp"
 #include "fit/nn/weights/weights.hpp"
 #include "fit/tensor/lookup.hpp"
 #include "models/saved_options.hpp"
 
 namespace fit::nn {
+namespace {
+
+// The layers of a quantised model whose names in a file end with `suffix`, by the number of weights that share a scale:
+// 0 for the full row, as in the options.
+std::map<std::int64_t, std::vector<std::string>> quantized_layers(const StateDict& state, const std::string& suffix,
+                                                                  std::int64_t weights_of_a_byte) {
+  std::map<std::int64_t, std::vector<std::string>> by_group;
+  for (const auto& [name, bytes] : state) {
+    if (!ends_with(name, suffix)) continue;
+    const std::string layer = name.substr(0, name.size() - suffix.size());
+    const Tensor scale = at(state, layer + ".weight.scale");
+    if (bytes.rank() != 2 || scale.rank() != 2 || scale.numel() == 0) continue;  // load_weights() says what is wrong
+    const std::int64_t groups = scale.size(1);
+    by_group[groups == 1 ? 0 : bytes.size(1) * weights_of_a_byte / groups].push_back(layer);
+  }
+  return by_group;
+}
+
+// Quantises what is quantised in the file.
+void quantize_as(GPT& gpt, const StateDict& state) {
+  const auto bytes = quantized_layers(state, ".weight.int8", 1), halves = quantized_layers(state, ".weight.int4", 2);
+  if (bytes.empty() && halves.empty()) return;
+  const NoGrad no_grad;
+  for (const Tensor& p : gpt.parameters()) init::constant_(p, 0);  // they were not drawn, and may be NaN
+  for (const auto& [group, layers] : bytes) quantize_(gpt, Int8WeightOnlyOptions().group_size(group).layers(layers));
+  for (const auto& [group, layers] : halves) quantize_(gpt, Int4WeightOnlyOptions().layers(layers));
+}
+
+}  // namespace
 
 GPT GPT::load(const std::string& path) {
   constexpr const char* op = "GPT::load";
@@ -15,7 +49,9 @@ GPT GPT::load(const std::string& path) {
     const init::Skip undrawn;
     return GPT(gpt_options(op, path, file.metadata, part));
   }();
-  load_weights(gpt, part.empty() ? file.tensors : under(file.tensors, part + '.'));
+  const StateDict state = part.empty() ? file.tensors : under(file.tensors, part + '.');
+  quantize_as(gpt, state);
+  load_weights(gpt, state);
   return gpt;
 }
 

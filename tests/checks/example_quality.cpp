@@ -25,5 +25,6 @@ int main(int argc, char** argv) {
                           e.at_most("quality", reached, goal);
                         else
                           e.at_least("quality", reached, goal);
-                      });
+                      },
+                      {example::int8});
 }

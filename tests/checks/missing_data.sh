@@ -6,7 +6,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 status=0
 out=$("$1" --quick --data "$folder" --out "$folder" 2>&1) || status=$?
-wanted="FAILED: data is missing: '$folder/$2' is in $3; examples/run installs it, or: $4"
+wanted="FAILED: data is missing: there is no '$folder/$2'; $3 has it, which examples/run installs, or: $4"
 if [ "$status" != 1 ] || [ "$out" != "$wanted" ]; then
   printf 'exit code 1 and "%s" expected; it was %s and:\n%s\n' "$wanted" "$status" "$out"
   exit 1

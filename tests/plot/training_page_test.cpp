@@ -191,7 +191,8 @@ TEST_CASE("training page: Ctrl-C shows the training as stopped, and then ends th
     if (child == 0) {
       std::signal(signal, SIG_DFL);
       if (!std::freopen("/dev/null", "w", stderr)) _exit(2);
-      TrainingPage page(folder.file("training.html"), TrainingPageOptions().seconds_between(1000));
+      const auto save = [&] { test::put(folder.file("stopped"), "at " + std::to_string(signal)); };
+      TrainingPage page(folder.file("training.html"), TrainingPageOptions().seconds_between(1000).on_stop(save));
       for (int step = 1;; ++step) {
         if (step == 244) std::raise(signal);
         page.add({{"step", step}, {"loss", 1.0}});
@@ -203,6 +204,7 @@ TEST_CASE("training page: Ctrl-C shows the training as stopped, and then ends th
     CHECK((WIFSIGNALED(status) && WTERMSIG(status) == signal));
     CHECK(numbers(folder)["state"] == "stopped");
     CHECK(numbers(folder)["step"] == 244);
+    CHECK(test::get(folder.file("stopped")) == "at " + std::to_string(signal));
   }
   const InterruptGuard own;  // a loop with a guard ends itself
   TrainingPage page(folder.file("guarded.html"), always());

@@ -201,8 +201,12 @@ TEST_CASE("parameters and layers are found by their names, and layers held by po
   nn::GPT gpt(small_gpt());
   CHECK(gpt.parameter("h.1.mlp.fc.weight").impl() == gpt.layer<nn::Linear>("h.1.mlp.fc").weight.impl());
   CHECK(&gpt.layer("h.1.mlp") == gpt.layer<nn::GPTBlock>("h.1").mlp.get());
-  CHECK_THROWS_WITH(gpt.parameter("h.1.mlp.fc.wait"), "[parameter] GPT has nothing that is called 'h.1.mlp.fc.wait'");
-  CHECK_THROWS_WITH(gpt.parameter("h.3"), "[parameter] GPT has nothing that is called 'h.3'");
+  CHECK_THROWS_WITH(
+      gpt.parameter("h.1.mlp.fc.wait"),
+      "[parameter] GPT has nothing that is called 'h.1.mlp.fc.wait': the most similar name is 'h.1.mlp.fc.weight'");
+  CHECK_THROWS_WITH(gpt.layer("h.1.mpl"),
+                    "[layer] GPT has nothing that is called 'h.1.mpl': the most similar name is 'h.1.mlp'");
+  CHECK_THROWS_WITH(gpt.parameter("somewhere.else"), "[parameter] GPT has nothing that is called 'somewhere.else'");
   CHECK_THROWS_WITH(gpt.parameter("h.1.mlp"), "[parameter] 'h.1.mlp' of GPT is not a parameter");
   CHECK_THROWS_WITH(gpt.layer("h.1.mlp.fc.weight"), "[layer] 'h.1.mlp.fc.weight' of GPT is not a layer");
   CHECK_THROWS_WITH(gpt.layer<nn::Linear>("h.1.mlp"),

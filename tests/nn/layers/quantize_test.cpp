@@ -402,4 +402,35 @@ TEST_CASE("quantize_: a trained model loses little", "[int8]") {
   }
 }
 
+TEST_CASE("GPT::load makes a model whose weights are quantised as those of the file", "[int8]") {
+  const Directory folder;
+  const std::string path = folder.file("gpt.safetensors");
+  const Tensor ids = some_ids(2, 7);
+  const NoGrad no_grad;
+  const auto check = [&](bool tied, const auto& quantize, bool in_checkpoint) {
+    manual_seed(5);
+    nn::GPT gpt(gpt_options(tied));
+    quantize(gpt);
+    in_checkpoint ? Checkpoint().add("model", gpt).save(path) : nn::save_weights(path, gpt);
+    const nn::GPT loaded = nn::GPT::load(path);
+    CHECK(same_state(loaded.state_dict(), gpt.state_dict()));
+    CHECK(same_bits(loaded(ids), gpt(ids)));
+  };
+  for (const bool tied : {true, false})
+    for (const bool in_checkpoint : {false, true}) {
+      check(
+          tied, [](nn::GPT& g) { nn::quantize_(g); }, in_checkpoint);
+      check(
+          tied, [](nn::GPT& g) { nn::quantize_(g, nn::Int4WeightOnlyOptions()); }, in_checkpoint);
+      check(
+          tied,
+          [](nn::GPT& g) {  // three kinds, and float32
+            nn::quantize_(g, only({"h.0.*"}, 32));
+            nn::quantize_(g, only({"wte"}));
+            nn::quantize_(g, nn::Int4WeightOnlyOptions().layers({"h.1.mlp.*"}));
+          },
+          in_checkpoint);
+    }
+}
+
 }  // namespace fit::test::quantize_test

@@ -268,7 +268,7 @@ TEST_CASE("trainer: reduction on a plateau goes with the validation, and on from
     SmallTraining t;
     optim::ReduceLROnPlateau plateau(*t.optimizer, optim::PlateauOptions().patience(1));
     TrainerOptions options = quiet(steps, out);
-    options.resume(true);
+    options.resume(!out.empty());
     Trainer trainer(
         *t.model, *t.optimizer, t.loader, [&](const data::Batch& b) { return t.loss(b); }, options);
     trainer.checkpoint().add("plateau", plateau);
@@ -403,6 +403,9 @@ TEST_CASE("trainer: gradients are clipped, a loss that is not finite ends it", "
   const auto before = copied(*t.model);
   CHECK_THROWS_AS(bad.run(), Error);
   CHECK_THROWS_WITH(bad.run(), Contains("the loss is") && Contains("nan in step 1"));
+  Trained unknown(quiet(5));
+  unknown.trainer.validation([] { return NAN; }, 2);
+  CHECK_THROWS_WITH(unknown.trainer.run(), Contains("the validation after step 2 is NaN"));
   CHECK(same_state(t.model->state_dict(), before));
 }
 
@@ -494,6 +497,7 @@ TEST_CASE("trainer: arguments out of range are told", "[trainer]") {
   };
   refused("clip_norm is -1", quiet(3).clip_norm(-1));
   refused("clip_norm is nan", quiet(3).clip_norm(NAN));
+  refused("resume is set, but out is empty", quiet(3).resume(true));
   refused("save_every is -1", quiet(3).save_every(-1));
   refused("patience is -1", quiet(3).patience(-1));
   refused("log_every is 0", quiet(3).log_every(0));

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,6 +33,9 @@ struct TrainingPageOptions {
   /// The min seconds between two writes. Writing takes at most 1 % of the time. 0: every row is written at once.
   FIT_OPTION(double, seconds_between) = 1;
   FIT_OPTION(std::vector<TrainingRow>, before);  ///< The earlier rows of a resumed training.
+  /// Called within add() before Ctrl-C or SIGTERM ends the program: the place to save the weights. Not where the loop
+  /// has an InterruptGuard of its own, because add() then ends nothing.
+  FIT_OPTION(std::function<void()>, on_stop);
 };
 
 /// The page of one training.
