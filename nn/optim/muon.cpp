@@ -2,6 +2,7 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "base/acc_type.hpp"
 #include "common/pattern.hpp"
 #include "fit/nn/layer/layer.hpp"
 #include "fit/nn/layers/linear.hpp"
@@ -63,6 +64,12 @@ Tensor orthogonalized(const Tensor& u, const MuonOptions& o) {
     x = tall ? matmul(x, factor) : matmul(factor, x);
   }
   return x.to(u.dtype());
+}
+
+Tensor at_one_speed(const Tensor& x, Tensor& v, const MuonOptions& o) {
+  v = v * o.row_beta2() + mean(x * x, -1, keepdims) * (1 - o.row_beta2());
+  const Tensor y = x / sqrt(maximum(v, full({}, smallest_normal(v.dtype()), v.dtype())));  // a row of zeros stays
+  return y * (joint_norm({x}, 2) / std::max(joint_norm({y}, 2), o.eps()));
 }
 
 }  // namespace detail

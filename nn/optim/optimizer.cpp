@@ -155,7 +155,7 @@ bool Optimizer::has_stepped() const {
 
 // Whether the options and the parameter need states[k].
 bool Optimizer::needs(const Slot& slot, const StateSpec& spec, int k) const {
-  return (spec.mask >> k & 1) != 0 && state_shape(slot.parameter, k).has_value();
+  return (spec.mask >> k & 1) != 0 && state_shape(slot, k).has_value();
 }
 
 // Creates the states that the slot needs and does not have.
@@ -163,7 +163,7 @@ void Optimizer::create_states(Slot& slot, const StateSpec& spec) const {
   slot.created = 0;
   for (int k = 0; k < StateSpec::max_states; ++k) {
     if (!needs(slot, spec, k) || slot.state[k].defined()) continue;
-    slot.state[k] = zeros(world_ ? Shape{part_of(slot).size} : *state_shape(slot.parameter, k), slot.parameter.dtype());
+    slot.state[k] = zeros(world_ ? Shape{part_of(slot).size} : *state_shape(slot, k), slot.parameter.dtype());
     slot.created |= 1u << k;
   }
 }
@@ -294,7 +294,7 @@ struct Optimizer::Loading {
     for (int k = 0; k < StateSpec::max_states && spec.states[k]; ++k) {
       const std::string name = slot.name + '.' + spec.states[k];
       const auto at = given.find(name);
-      const std::optional<Shape> shape = optimizer.state_shape(slot.parameter, k);
+      const std::optional<Shape> shape = optimizer.state_shape(slot, k);
       if (!shape || (at == given.end() && !(spec.mask >> k & 1))) continue;
       const Tensor none = not_begun(slot.parameter);
       const bool begun = at == given.end() || !at->second.defined() || at->second.shape() != none.shape();

@@ -277,8 +277,8 @@ detail::StateSpec GroupedOptimizer<Options>::state_spec(std::size_t group) const
 }
 
 template <class Options>
-std::optional<Shape> GroupedOptimizer<Options>::state_shape(const Tensor& parameter, int k) const {
-  return detail::Formula<Options>::state_shape(parameter.shape(), k);
+std::optional<Shape> GroupedOptimizer<Options>::state_shape(const Slot& slot, int k) const {
+  return groups_->formulas[slot.group].state_shape(slot.parameter.shape(), k);
 }
 
 template <class Options>

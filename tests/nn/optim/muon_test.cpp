@@ -7,6 +7,7 @@
 #include "fit/nn/models/gpt.hpp"
 #include "fit/nn/optim/schedule.hpp"
 #include "fit/ops/ops.hpp"
+#include "fit/tensor/lookup.hpp"
 #include "support/catch.hpp"
 #include "support/optimizer_path.hpp"
 #include "support/tensors.hpp"
@@ -59,6 +60,43 @@ TEST_CASE("three steps of Polar Express bring singular values of 0.01 to 1 as ne
   CHECK(most == Approx(1.2736).margin(1e-3));
   CHECK(four < 0.015);
   CHECK(last < 0.005);  // the fourth step serves the rest
+}
+
+TEST_CASE("Muon with row_beta2 is NorMuon: all rows learn at one speed", "[muon]") {
+  constexpr double beta2 = 0.9, lr = 0.1, decay = 0.5;
+  constexpr std::int64_t m = 3, n = 2;
+  // Without momentum and iterations X is g / |g|, and the formula can be computed by hand.
+  const auto o = MuonOptions().lr(lr).weight_decay(decay).momentum(0).ns_steps(0).row_beta2(beta2);
+  Tensor p = ones({m, n}, float64).requires_grad_();
+  Muon optimizer({p}, o);
+  double expected[m][n] = {{1, 1}, {1, 1}, {1, 1}}, v[m] = {};
+  for (const Tensor& g : {tensor({{3., 4.}, {0., 0.}, {0.5, 0.}}), tensor({{1., 0.}, {2., -2.}, {0., 0.}})}) {
+    p.set_grad(g.to(float64));
+    optimizer.step();
+    const double norm = std::sqrt(sum(g * g).item());
+    double y[m][n], size = 0;
+    for (std::int64_t i = 0; i < m; ++i) {
+      double squares = 0;
+      for (std::int64_t j = 0; j < n; ++j) y[i][j] = g[{i, j}].item() / norm, squares += y[i][j] * y[i][j] / n;
+      v[i] = beta2 * v[i] + (1 - beta2) * squares;
+      for (double& value : y[i]) value = v[i] > 0 ? value / std::sqrt(v[i]) : 0, size += value * value;
+    }
+    for (std::int64_t i = 0; i < m; ++i)
+      for (std::int64_t j = 0; j < n; ++j) {
+        expected[i][j] = expected[i][j] * (1 - lr * decay) - lr * std::sqrt(1.5) * y[i][j] / std::sqrt(size);
+        CHECK(p[{i, j}].item() == Approx(expected[i][j]).margin(1e-12));
+      }
+  }
+  // Its state is a number for each row, and is saved.
+  const StateDict state = optimizer.state_dict();
+  CHECK(at(state, "0.exp_avg_sq").shape() == Shape{m, 1});
+  Tensor q = p.detach().clone().requires_grad_();
+  Muon again({q}, o);
+  again.load_state_dict(state);
+  for (Tensor* x : {&p, &q}) x->set_grad(ones({m, n}, float64));
+  optimizer.step(), again.step();
+  CHECK(same_bits(p.detach(), q.detach()));
+  CHECK_THROWS_WITH(Muon({p}, MuonOptions().row_beta2(1)), Contains("row_beta2 is 1"));
 }
 
 TEST_CASE("Muon takes the hidden matrices, and AdamW the rest", "[muon]") {
@@ -195,7 +233,7 @@ TEST_CASE("Muon's errors change nothing", "[muon]") {
   vector.set_grad(ones({3}));
   CHECK_THROWS_WITH(optimizer.step(), Contains("has shape [3]: only a matrix"));
   CHECK(equal(matrix.detach(), ones({2, 3})));
-  CHECK(optimizer.state_dict().size() == 30);  // the options of two groups, and no state
+  CHECK(optimizer.state_dict().size() == 32);  // the options of two groups, and no state
   matrix.set_grad(zeros({2, 3}));
   vector.zero_grad();
   optimizer.step();  // no slope: only the decay

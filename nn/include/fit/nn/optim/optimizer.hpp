@@ -157,8 +157,8 @@ class Optimizer {
   virtual void set_options(std::size_t group, const std::vector<Option>& options) = 0;
   /// The states that a group's options need. Throws Error for invalid options.
   virtual StateSpec state_spec(std::size_t group) const = 0;
-  /// The shape of states[k] of a parameter; none if there is no such state.
-  virtual std::optional<Shape> state_shape(const Tensor& parameter, int k) const = 0;
+  /// The shape of states[k] of a slot; none if there is no such state.
+  virtual std::optional<Shape> state_shape(const Slot& slot, int k) const = 0;
   /// Begins a step: the parameters with a gradient, their steps counted and their states created. All checks and
   /// allocations are done then, so a formula that can't throw completes the step.
   std::vector<Slot*> begin_step();
@@ -231,7 +231,7 @@ class GroupedOptimizer : public Optimizer {
   /// See Optimizer.
   StateSpec state_spec(std::size_t group) const override;
   /// See Optimizer.
-  std::optional<Shape> state_shape(const Tensor& parameter, int k) const override;
+  std::optional<Shape> state_shape(const Optimizer::Slot& slot, int k) const override;
 
  private:
   using Slot = Optimizer::Slot;
