@@ -63,6 +63,9 @@ StateDict lora_state_dict(const Layer& model);
 void load_lora_state_dict(Layer& model, const StateDict& state);
 /// Replaces each weight by W + alpha / rank B A and removes the adapters. Names and speed are again those of the model
 /// without adapters. Frozen parameters stay frozen. Throws Error if there are no adapters.
+///
+/// In a quantised model, the merged weights become parameters `weight` of the type of the scales. To quantise them
+/// again, pass the names that add_lora() returned: quantize_(model, Int8WeightOnlyOptions().layers(adapted)).
 void merge_lora(Layer& model);
 
 }  // namespace fit::nn
