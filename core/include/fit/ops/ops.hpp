@@ -13,10 +13,10 @@
 /// All operations: what they compute, their shapes, and the errors they throw.
 ///
 /// Rules for all of them: operands broadcast as in NumPy. Mixed types promote boolean < int64 < bfloat16 < float32 <
-/// float64, and a C++ number never promotes. Axes may be negative. Results are new tensors. A wrong argument throws
-/// Error with the op, the argument, the shapes and the rule. Gradients are PyTorch's, at kinks and ties too; a comment
-/// states them where there is a choice. bfloat16 is computed in float32 and rounded once; docs/low_precision.md says
-/// what Autocast does.
+/// float64, and a C++ number changes no type. Except: `/` of int64 and boolean is float32, and sums and products of
+/// booleans are int64. Axes may be negative. Results are new tensors. A wrong argument throws Error with the op, the
+/// argument, the shapes and the rule. Gradients are PyTorch's, at kinks and ties too; a comment states them where there
+/// is a choice. bfloat16 is computed in float32 and rounded once; docs/low_precision.md says what Autocast does.
 namespace fit {
 
 // ---- arithmetic: a and b broadcast. int64 stays int64, but a division gives float32. ------------------------------

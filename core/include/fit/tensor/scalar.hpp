@@ -7,8 +7,8 @@
 /// A number beside tensors.
 namespace fit {
 
-/// A C++ number as an operand. It never promotes a tensor: x * 2 and x * 2.0 have the type of x. A number with a
-/// fraction throws Error for an int64 or boolean tensor; it is not truncated.
+/// A C++ number as an operand. It promotes no tensor: x * 2 and x * 2.0 have the type of x, or int64 if x is boolean. A
+/// number with a fraction throws Error for an int64 or boolean tensor, except in `/`; it is not truncated.
 class Scalar {
  public:
   template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
