@@ -33,6 +33,7 @@ const example::Flags recipe = {
     {"--momentum=0.95", "of Muon"},
     {"--polar-express=on", "Muon takes three steps of Polar Express; off: five of Newton-Schulz"},
     {"--qkv-apart=off", "Muon orthogonalises the matrices of queries, keys and values one by one, not as one"},
+    {"--row-beta2=0", "of Muon: makes it NorMuon, by 0.95; 0: Muon"},
     {"--adam-rate=0.006", "of AdamW"},
     {"--weight-decay=0.1", "of matrices; with Muon only of its matrices"},
     {"--average=0", "decay of an average of the weights, which is validated instead of them; 0: none"},
@@ -80,7 +81,7 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const example::Example& e, cons
                    .weight_decay(e.number("--weight-decay", 0, 100));
   if (!e.on("--muon")) return std::make_unique<optim::AdamW>(optim::decay_groups(gpt, adamw));
   auto muon = optim::MuonOptions().lr(e.number("--rate", 0, 100)).momentum(e.number("--momentum", 0, 0.9999));
-  muon.weight_decay(adamw.weight_decay()).bfloat16(e.on("--bfloat16"));
+  muon.weight_decay(adamw.weight_decay()).bfloat16(e.on("--bfloat16")).row_beta2(e.number("--row-beta2", 0, 0.9999));
   if (e.on("--polar-express")) muon.polar_express(true).ns_steps(3);
   auto groups = optim::muon_groups(gpt, muon, adamw.weight_decay(0));
   if (e.on("--qkv-apart"))
