@@ -58,7 +58,7 @@ std::string some_names(const nn::GPT& model, const text::CharVocabulary& alphabe
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto train = [](example::Example& e) {
+  const auto body = [](example::Example& e) {
     const std::string plays = data::read_text(EXAMPLES_DATA "/tinyshakespeare.txt");
     const std::string names = data::read_text(EXAMPLES_DATA "/names.txt");
     const text::CharVocabulary alphabet(plays);
@@ -108,5 +108,5 @@ int main(int argc, char** argv) {
     e.at_most("loss on names that it has not seen, in nats a letter", after, 2.3);
     std::cout << some_names(other, alphabet) << '\n';
   };
-  return example::run(argc, argv, "Fine-tunes a GPT with LoRA.", train, {example::bf16});
+  return example::run(argc, argv, "Fine-tunes a GPT with LoRA.", body, {example::bf16});
 }
