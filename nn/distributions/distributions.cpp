@@ -42,6 +42,14 @@ Tensor limited(const Tensor& probs) {
   return clamp(probs, eps, 1 - eps);
 }
 
+// p f. Where p is 0, it is 0 with derivative 0, although f may be infinite: as p ln p.
+Tensor weighted(const Tensor& p, const Tensor& f) { return p * where(p == 0, 0, f); }
+
+// The term p ln(p / q) of a divergence: inf if only q excludes the value.
+Tensor relative(const Tensor& p, const Tensor& q, const Tensor& log_ratio) {
+  return where(p > 0 && q == 0, infinity, weighted(where(q == 0, 0, p), log_ratio));
+}
+
 // Whether the last axis has classes.
 void expect_classes(const char* name, const Tensor& x) {
   check::floating("Categorical", name, x);
@@ -126,12 +134,8 @@ Tensor Bernoulli::entropy() const {
 }
 
 Tensor kl_divergence(const Bernoulli& p, const Bernoulli& q) {
-  // The term of one value: share ln(share / other). It is 0 for share 0, and inf if q excludes the value.
-  const auto part = [](const Tensor& share, const Tensor& other, const Tensor& difference) {
-    return where(share == 0, 0, where(other == 0, infinity, share * difference));
-  };
-  const Tensor ones = part(p.probs(), q.probs(), softplus(-q.logits()) - softplus(-p.logits()));
-  return ones + part(1 - p.probs(), 1 - q.probs(), softplus(q.logits()) - softplus(p.logits()));
+  const Tensor ones = relative(p.probs(), q.probs(), softplus(-q.logits()) - softplus(-p.logits()));
+  return ones + relative(1 - p.probs(), 1 - q.probs(), softplus(q.logits()) - softplus(p.logits()));
 }
 
 // ---- Categorical --------------------------------------------------------------------------------------------------
@@ -164,11 +168,10 @@ Tensor Categorical::log_prob(const Tensor& value) const {
   const Tensor rows = wide(logits_, shape.inserted(shape.rank(), classes));
   return squeeze(gather(rows, -1, unsqueeze(wide(value, shape), -1)), -1);
 }
-Tensor Categorical::entropy() const { return -sum(where(probs_ == 0, 0, probs_ * logits_), -1); }
+Tensor Categorical::entropy() const { return -sum(weighted(probs_, logits_), -1); }
 
 Tensor kl_divergence(const Categorical& p, const Categorical& q) {
-  const Tensor each = p.probs() * (p.logits() - q.logits());
-  return sum(where(p.probs() == 0, 0, where(q.probs() == 0, infinity, each)), -1);
+  return sum(relative(p.probs(), q.probs(), p.logits() - q.logits()), -1);
 }
 
 }  // namespace fit::distributions

@@ -117,6 +117,28 @@ TEST_CASE("distributions at the edges of what they allow") {
   CHECK(d::Categorical::from_logits(zeros({2, 4})).log_prob(tensor({{0}, {3}, {1}})).shape() == Shape{3, 2});
 }
 
+TEST_CASE("gradients of entropies and divergences are finite where a probability is 0") {
+  const auto gradient = [](const auto& f) {
+    const Tensor logits = tensor({0., -INFINITY, 1.}).requires_grad_();
+    f(d::Categorical::from_logits(logits)).backward();
+    return logits.grad();
+  };
+  const auto even = d::Categorical::from_logits(zeros({3}));
+  const Tensor of_entropy = gradient([](const d::Categorical& p) { return p.entropy(); });
+  CHECK(test::max_difference(of_entropy, tensor({0.1966119, 0., -0.1966119})) < 1e-6);  // PyTorch 2.14
+  const auto from_even = [&](const d::Categorical& p) { return kl_divergence(p, p) + kl_divergence(p, even); };
+  CHECK(test::max_difference(gradient(from_even), -of_entropy) < 1e-6);
+  const auto excluding = [&](const d::Categorical& p) {
+    const Tensor infinite = kl_divergence(even, p);
+    CHECK(std::isinf(infinite.item()));
+    return infinite;
+  };
+  CHECK(all(isfinite(gradient(excluding))).item<bool>());
+  const Tensor sure = tensor({-INFINITY, INFINITY}).requires_grad_();
+  sum(kl_divergence(d::Bernoulli::from_logits(sure), d::Bernoulli::from_logits(zeros({2})))).backward();
+  CHECK(test::values(sure.grad()) == std::vector<double>{0, 0});
+}
+
 TEST_CASE("distributions refuse wrong parameters and values") {
   const Tensor one = tensor({1.});
   CHECK_THROWS_WITH(d::Normal(one, tensor({0.})), Contains("[Normal] scale has numbers that are not positive"));
