@@ -175,6 +175,17 @@ TEST_CASE("cross entropy with weights, smoothing and probabilities") {
   CHECK_THROWS_WITH(nn::cross_entropy(x, ids.to(float32)), Contains("probabilities must have the logits' shape"));
 }
 
+TEST_CASE("an ignored row has gradient 0, whatever its logits") {
+  for (const double bad : {NAN, INFINITY, -INFINITY})
+    for (const double smoothing : {0., 0.1}) {
+      const Tensor x = tensor({{1., 1.}, {bad, bad}}).requires_grad_();
+      const auto options = nn::CrossEntropyOptions().label_smoothing(smoothing);
+      const std::vector<double> g = gradient(x, nn::cross_entropy(x, tensor({0, -100}), options));
+      CHECK(g[0] == Approx(smoothing / 2 - 0.5));
+      CHECK((g[2] == 0 && g[3] == 0));
+    }
+}
+
 TEST_CASE("negative log likelihood is cross entropy after log_softmax") {
   manual_seed(3);
   const Tensor x = randn({2, 3, 5}, float64), ids = tensor({{0, 4, -100}, {2, 2, 1}});
