@@ -6,32 +6,29 @@
 #include "tensor/check.hpp"
 
 namespace fit::nn {
-namespace {
-
-// Matches pattern from p on with name from n on.
-bool matches(const std::string& pattern, std::size_t p, const std::string& name, std::size_t n,
-             std::vector<std::string>& letters) {
-  for (; p < pattern.size() && pattern[p] != '*'; ++p, ++n)
-    if (n == name.size() || pattern[p] != name[n]) return false;
-  if (p == pattern.size()) return n == name.size();
-  for (std::size_t end = n + 1; end <= name.size(); ++end) {
-    letters.push_back(name.substr(n, end - n));
-    if (matches(pattern, p + 1, name, end, letters)) return true;
-    letters.pop_back();
-  }
-  return false;
-}
-
-}  // namespace
 
 bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
 std::optional<std::vector<std::string>> match(const std::string& pattern, const std::string& name) {
+  // Only the last * so far takes more letters: what an earlier one took more, it could take itself.
   std::vector<std::string> letters;
-  if (matches(pattern, 0, name, 0, letters)) return letters;
-  return std::nullopt;
+  std::size_t p = 0, n = 0, after_star = 0, end = 0;  // what stands behind the last *, and where its letters end
+  while (p < pattern.size() || n < name.size()) {
+    if (n < name.size() && p < pattern.size() && pattern[p] == '*') {
+      letters.emplace_back(1, name[n]);
+      after_star = ++p, end = ++n;
+    } else if (n < name.size() && p < pattern.size() && pattern[p] == name[n]) {
+      ++p, ++n;
+    } else if (n < name.size() && !letters.empty()) {
+      letters.back() += name[end];
+      p = after_star, n = ++end;
+    } else {
+      return std::nullopt;
+    }
+  }
+  return letters;
 }
 
 std::vector<std::size_t> first_matches(const char* op, const std::vector<std::string>& patterns,

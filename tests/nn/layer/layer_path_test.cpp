@@ -1,6 +1,7 @@
 // Errors out of layers say where they were thrown.
 #include <optional>
 
+#include "common/pattern.hpp"
 #include "fit/nn.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
@@ -237,6 +238,19 @@ TEST_CASE("parameters and layers are found by their names, and layers held by po
   CHECK(outer.layer("1").name() == "Tanh");
   gpt.h.replace("0", block);
   CHECK(&gpt.h[0] == block.get());
+}
+
+TEST_CASE("a pattern matches a name in time by their lengths: each * one character or more, as few as possible") {
+  using Letters = std::vector<std::string>;
+  CHECK(nn::match("h.*.attn.*", "h.10.attn.qkv.weight") == Letters{"10", "qkv.weight"});
+  CHECK(nn::match("*a*b", "aaabab") == Letters{"a", "aba"});
+  CHECK(nn::match("a*", "a*") == Letters{"*"});
+  CHECK(nn::match("", "") == Letters{});
+  for (const char* pattern : {"h.*", "*h.", "h.**", "h", "h.0", "", "x"}) CHECK_FALSE(nn::match(pattern, "h."));
+  std::string stars;
+  for (int i = 0; i < 30; ++i) stars += "*a";
+  CHECK(nn::match(stars, std::string(60, 'a')) == Letters(30, "a"));
+  CHECK_FALSE(nn::match(stars + "*b", std::string(200, 'a')));
 }
 
 }  // namespace fit::test::layer_path_test
