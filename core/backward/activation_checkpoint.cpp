@@ -6,6 +6,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "fit/matmul/reproducible.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/tensor/random.hpp"
 #include "graph/node.hpp"
@@ -114,13 +115,15 @@ struct Checkpoint {
   std::function<Tensor(const Tensor&)> f;
   Tensor x;
   Tape tape;
-  BatchRows rows = batch_rows;  // at the first call of f
-  std::vector<Tensor> entries;  // placeholders for x and captured tensors that require gradients
-  detail::ReadLog used;         // x, and what operations of f read
+  BatchRows rows = batch_rows;                    // at the first call of f, and the mode
+  const bool reproducibly = fit::reproducible();  // record() keeps Autocast
+  std::vector<Tensor> entries;                    // placeholders for x and captured tensors that require gradients
+  detail::ReadLog used;                           // x, and what operations of f read
 
   Tensor compute(Tape::Mode mode) {
     const detail::Scoped drawing(detail::draw_tape, tape.start(mode));
     const detail::Scoped first_rows(batch_rows, rows);
+    const detail::Scoped first_mode(detail::thread_state.reproducible, reproducibly);
     const detail::Scoped repeating(again, again || mode == Tape::Mode::read);
     const detail::Scoped reading(detail::read_log, mode == Tape::Mode::write ? &used : nullptr);
     Tensor y = f(x);

@@ -3,6 +3,7 @@
 #include "fit/backward/functional.hpp"
 #include "fit/base/memory.hpp"
 #include "fit/graph/hooks.hpp"
+#include "fit/matmul/reproducible.hpp"
 #include "fit/ops/ops.hpp"
 #include "ops/linalg/batch_rows.hpp"
 #include "support/callable.hpp"
@@ -63,6 +64,23 @@ TEST_CASE("checkpoint() drops what was dropped, of a divided batch, too", "[chec
     return x.grad();
   };
   CHECK(same_bits(gradient(through_checkpoint), gradient(without_checkpoint)));
+}
+
+TEST_CASE("checkpoint() computes again in the mode Reproducible of the first time", "[checkpoint]") {
+  const auto gradient = [](const auto& call, bool reproducibly) {
+    manual_seed(5);
+    const Tensor w = randn({80, 300}).requires_grad_();
+    Tensor x = randn({1, 300}).requires_grad_(), loss;
+    {
+      const detail::Scoped mode(detail::thread_state.reproducible, reproducibly);
+      loss = sum(square(call([&](const Tensor& z) { return tanh(linear(z, w, {})); }, x)));
+    }
+    const detail::Scoped mode(detail::thread_state.reproducible, !reproducibly);
+    loss.backward();
+    return x.grad();
+  };
+  for (const bool mode : {false, true})
+    CHECK(same_bits(gradient(through_checkpoint, mode), gradient(without_checkpoint, mode)));
 }
 
 TEST_CASE("checkpoint(): what f computes on the way is not kept", "[checkpoint]") {
