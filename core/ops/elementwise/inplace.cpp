@@ -43,6 +43,14 @@ void rebind_storage(Tensor& x, const Tensor& result) {
   std::swap(to.node, from.node);
   std::swap(to.output, from.output);
   std::swap(to.loss_terms, from.loss_terms);
+  // What retain_grad() keeps is the gradient of the tensor after its last change.
+  if (detail::Node* const kept =
+          from.node ? std::exchange(from.node->outputs[from.output].retained, nullptr) : nullptr) {
+    if (to.node)
+      to.node->outputs[to.output].retained = kept;
+    else
+      detail::drop_node(kept);
+  }
   // The version continues, also in the values that the node kept of its own result.
   to.storage->version.store(version, std::memory_order_relaxed);
   if (to.node)

@@ -159,6 +159,22 @@ TEST_CASE("a plain tensor takes up the history of what it is changed by", "[inpl
   CHECK_FALSE(copy.requires_grad());
 }
 
+TEST_CASE("retain_grad() keeps the gradient of a tensor's values after its last change", "[inplace]") {
+  const Tensor w = tensor({1., 2.}).requires_grad_();
+  const auto gradient = [&](const auto& change) {
+    Tensor h = w * 3;
+    h.retain_grad();
+    change(h);
+    sum(h * h + w).backward();
+    return h.has_grad() ? values(h.grad()) : Numbers{};
+  };
+  CHECK(gradient([](Tensor& h) { h.mul_(2.); }) == Numbers{12, 24});
+  CHECK(gradient([](Tensor& h) { h.mul_(2.).add_(1); }) == Numbers{14, 26});
+  CHECK(gradient([](Tensor& h) { h[0] = 1.; }) == Numbers{2, 12});
+  CHECK(gradient([&](Tensor& h) { h.copy_(w * w); }) == Numbers{2, 8});
+  CHECK(gradient([](Tensor& h) { h.fill_(2); }).empty());  // no longer computed from a leaf
+}
+
 TEST_CASE("a change that must be recorded is refused where the buffer is shared", "[inplace]") {
   const Tensor w = tensor({1., 2.}).requires_grad_();
   Tensor h = w * 2, power = exp(w), plain = zeros({2});

@@ -240,7 +240,8 @@ class Tensor {
   void set_grad(const Tensor& g);
   /// Removes the gradient.
   void zero_grad();
-  /// Makes backward() set grad() of a tensor that is not a leaf, too.
+  /// Makes backward() set grad() of a tensor that is not a leaf, too: the gradient of its values after the last change
+  /// in place.
   void retain_grad();
   /// Adds d(this)/d(leaf) to the gradient of every leaf from which this tensor was computed. A tensor with more than
   /// one element needs `seed`, the gradient of this tensor, of its shape. The graph is freed unless it is retained:
