@@ -173,7 +173,7 @@ void check_expressions(AttentionCall& call, DType dtype) {
     check_ranges(call.op, e, a.B, a.H, a);
     for (const Tensor& t : e.tables)
       if (t.requires_grad())
-        check::fail(call.op, "in ", e.text, ", the table ", t.shape(),
+        check::fail(call.op, "in ", e.text(), ", the table ", t.shape(),
                     " wants a gradient: a mask has none; what is to be learned is a score");
   }
   if (!o.score().defined()) return;
@@ -183,7 +183,7 @@ void check_expressions(AttentionCall& call, DType dtype) {
     check::fail(call.op, "score captures ", e.tables.size(), " tensors: at most ", max_tables, " are possible");
   for (const Tensor& t : e.tables)
     if (t.rank() > max_axes)
-      check::fail(call.op, "in ", e.text, ", the table ", t.shape(), " has ", t.rank(), " axes: at most ", max_axes,
+      check::fail(call.op, "in ", e.text(), ", the table ", t.shape(), " has ", t.rank(), " axes: at most ", max_axes,
                   " are possible");
   check_ranges(call.op, e, a.B, a.H, a, dtype);
 }

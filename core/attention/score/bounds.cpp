@@ -220,7 +220,7 @@ void check_steps(const Expression& e, const char* op, const PairBounds& pairs, D
     if (s.kind == SymbolKind::integer) {
       const double worst = std::max(std::abs(all[n].low), std::abs(all[n].high));
       if (worst > limit && std::isfinite(worst))
-        check::fail(op, "in ", e.text, ", an integer reaches ", digits(worst), ": integers must be within ",
+        check::fail(op, "in ", e.text(), ", an integer reaches ", digits(worst), ": integers must be within ",
                     dtype == float64 ? "2^52" : "2^24 for float32", " to be exact");
     }
     if (s.op != SymbolOp::lookup) continue;
@@ -230,7 +230,7 @@ void check_steps(const Expression& e, const char* op, const PairBounds& pairs, D
       const std::int64_t size = table.size(static_cast<int>(axis));
       if (index.low >= 0 && index.high < static_cast<double>(size) && !index.nan) continue;
       check::fail(
-          op, "in ", e.text, ", index ", axis, " of the table ", table.shape(),
+          op, "in ", e.text(), ", index ", axis, " of the table ", table.shape(),
           index.nan ? " may be NaN" : " may reach " + digits(index.low < 0 ? index.low : index.high) + " by its bounds",
           ": it must be in 0 … ", size - 1, " for all pairs that causality and the window allow; limit it with ",
           "max(index, 0) or min(index, ", size - 1, ")");

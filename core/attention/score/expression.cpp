@@ -58,11 +58,25 @@ std::optional<LinearForm> form_of(const Step& s, const std::vector<Step>& steps,
 class Builder {
  public:
   explicit Builder(Expression& e) : e_(e) {}
+  // Adds the steps of a node, arguments first. Without recursion: it may be deep.
+  void steps_of(const SymbolNode& root) {
+    std::vector<const SymbolNode*> open{&root};
+    while (!open.empty()) {
+      const SymbolNode& n = *open.back();
+      const std::size_t before = open.size();
+      for (auto a = n.args.rbegin(); a != n.args.rend(); ++a)
+        if (of_node_.count(a->get()) == 0) open.push_back(a->get());
+      if (open.size() != before) continue;
+      open.pop_back();
+      if (of_node_.count(&n) == 0) of_node_.emplace(&n, step(n));
+    }
+  }
+
+ private:
+  // The step of a node whose arguments have theirs.
   int step(const SymbolNode& n) {
-    const auto known = of_node_.find(&n);
-    if (known != of_node_.end()) return known->second;
     Step s{n.op, n.kind, n.number, -1, {}, {}};
-    for (const SymbolNodes& a : n.args) s.args.push_back(step(*a));
+    for (const SymbolNodes& a : n.args) s.args.push_back(of_node_.at(a.get()));
     if (n.op == Op::lookup) s.table = table(n.table);
     const auto key = std::make_tuple(s.op, s.kind, s.number, s.table, s.args);
     const auto [at, added] = of_value_.emplace(key, static_cast<int>(e_.steps.size()));
@@ -70,11 +84,9 @@ class Builder {
       s.form = form_of(s, e_.steps, e_.first_key);
       e_.steps.push_back(std::move(s));
     }
-    of_node_.emplace(&n, at->second);
     return at->second;
   }
 
- private:
   int table(const Tensor& t) {
     for (std::size_t i = 0; i < e_.tables.size(); ++i)
       if (e_.tables[i].impl() == t.impl()) return static_cast<int>(i);
@@ -89,15 +101,14 @@ class Builder {
 
 }  // namespace
 
-Expression::Expression(const SymbolNodes& root, std::int64_t first_key_or_0)
-    : methods(root->methods), first_key(first_key_or_0) {
+Expression::Expression(const SymbolNodes& its_root, std::int64_t first_key_or_0)
+    : methods(its_root->methods), first_key(first_key_or_0), root(its_root) {
   methods->read(*this, *root);
 }
 
-void read_calls(Expression& e, const SymbolNode& root) {
-  e.text = written(root);
-  Builder(e).step(root);
-}
+std::string Expression::text() const { return root ? methods->write(*root) : std::string(); }
+
+void read_calls(Expression& e, const SymbolNode& root) { Builder(e).steps_of(root); }
 
 Tensor Expression::code() const {
   std::vector<double> all;

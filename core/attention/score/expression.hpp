@@ -24,10 +24,11 @@ struct SymbolNode {
   Tensor table = {};                                         // of a lookup; undefined otherwise
   std::vector<std::shared_ptr<const SymbolNode>> args = {};  // of a lookup: an index for each axis
   const ExpressionMethods* methods = nullptr;                // of a whole mask or score function
+  int depth = 1;                                             // 1 + the greatest of the args
 };
 using SymbolNodes = std::shared_ptr<const SymbolNode>;
 
-/// As it is written in C++.
+/// As it is written in C++; of a long text, the beginning.
 std::string written(const SymbolNode& n);
 
 /// low … high, and whether it may be NaN.
@@ -72,7 +73,8 @@ struct Expression {
   std::vector<Step> steps;     // the last is the result
   std::vector<Tensor> tables;  // each once
   std::int64_t first_key;
-  std::string text;
+  SymbolNodes root;  // undefined if it was made from numbers
+  std::string text() const;
 
   /// Whether a step reads the batch, the head, ….
   bool reads(SymbolOp leaf) const;
@@ -110,6 +112,7 @@ LoweredScore<W> lowered_score(const Expression& e, const std::vector<bool>& want
 
 /// The functions above, as attention calls them.
 struct ExpressionMethods {
+  decltype(written)* write;
   decltype(read_calls)* read;
   decltype(bounds_of_steps)* bounds;
   decltype(check_steps)* check;

@@ -40,7 +40,11 @@ Notation notation(Op op) {
 
 std::string table_name(const Tensor& t) { return "table" + t.shape().str(); }
 
+constexpr std::streamoff max_text = 1000;  // of an expression. With shared parts it could be exponentially long.
+
+// The rest of a text that has grown too long is left out.
 void print(std::ostream& out, const SymbolNode& n, int outer) {
+  if (out.tellp() > max_text) return;
   const auto [text, precedence] = notation(n.op);
   if (n.op == Op::number) {
     if (n.kind == SymbolKind::condition)
@@ -69,7 +73,8 @@ std::string shown(const SymbolNode& n) {
   std::ostringstream out;
   out.precision(12);
   print(out, n, 0);
-  return out.str();
+  const std::string text = out.str();
+  return out.tellp() > max_text ? text.substr(0, max_text) + " …" : text;
 }
 
 const char* name_of(SymbolKind kind) {
@@ -154,12 +159,22 @@ SymbolKind kind_of(const SymbolNode& n) {
   return rules[static_cast<int>(n.op)](n);
 }
 
+// Throws Error for a depth at which the destructor, which is recursive, could use up the stack.
+Node node(SymbolNode n) {
+  constexpr int max_depth = 5000;
+  for (const Node& a : n.args) n.depth = std::max(n.depth, a->depth + 1);
+  if (n.depth > max_depth)
+    check::fail(op_name, "operations are nested more than ", max_depth,
+                " deep: look numbers up in a table, or make a long sum of two sums");
+  return std::make_shared<const SymbolNode>(std::move(n));
+}
+
 Node made(Op op, std::vector<Node> args, double number = 0) {
   for (const Node& a : args) complete(a);
   SymbolNode n{op, SymbolKind::number, number, {}, std::move(args)};
   n.kind = kind_of(n);
   if (op == Op::divide && n.kind == SymbolKind::integer) n.op = Op::floor_divide;
-  return std::make_shared<const SymbolNode>(std::move(n));
+  return node(std::move(n));
 }
 
 SymbolKind kind_of_elements(const Tensor& t) {
@@ -167,13 +182,17 @@ SymbolKind kind_of_elements(const Tensor& t) {
 }
 
 Node looked_up(const Tensor& table, std::vector<Node> indices) {
-  return std::make_shared<const SymbolNode>(
-      SymbolNode{Op::lookup, kind_of_elements(table), 0, table, std::move(indices)});
+  return node({Op::lookup, kind_of_elements(table), 0, table, std::move(indices)});
 }
 
-constexpr detail::ExpressionMethods mask_methods{
-    detail::read_calls, detail::bounds_of_steps, detail::check_steps, detail::compute_by_operations, {}};
-constexpr detail::ExpressionMethods score_methods{detail::read_calls,
+constexpr detail::ExpressionMethods mask_methods{detail::written,
+                                                 detail::read_calls,
+                                                 detail::bounds_of_steps,
+                                                 detail::check_steps,
+                                                 detail::compute_by_operations,
+                                                 {}};
+constexpr detail::ExpressionMethods score_methods{detail::written,
+                                                  detail::read_calls,
                                                   detail::bounds_of_steps,
                                                   detail::check_steps,
                                                   detail::compute_by_operations,

@@ -23,6 +23,7 @@ struct Captured {
 };
 
 using Catch::Contains;
+using Catch::EndsWith;
 
 constexpr std::int64_t B = 2, H = 4, T = 150;
 
@@ -151,6 +152,32 @@ TEST_CASE("A function of scores is printed as it is written") {
   const Tensor table = zeros({2, 9});
   const ScoreFunction f = [&](Score s, At at) { return 30 * tanh(s / 30) + table[at.head][at.key - at.query + 4]; };
   CHECK(f.str() == "30 * tanh(s / 30) + table[2, 9][head][key - query + 4]");
+}
+
+TEST_CASE("A function of scores with shared parts takes time by its operations, not by its length as a text") {
+  const Tensor x = randn({1, 1, 4, 4});
+  const auto doubled = [](int times) {
+    return ScoreFunction([times](Score s, At) {
+      for (int i = 0; i < times; ++i) s = 0.5 * (s + s);
+      return s;
+    });
+  };
+  const ScoreFunction many = doubled(40);
+  CHECK(doubled(2).str() == "0.5 * (0.5 * (s + s) + 0.5 * (s + s))");
+  CHECK(many.str().size() < 1010);
+  CHECK_THAT(many.str(), EndsWith(" …"));
+  const auto scored = [&](const ScoreFunction& f) {
+    return scaled_dot_product_attention(x, x, x, AttentionOptions().score(f));
+  };
+  CHECK(max_difference(scored(many), scaled_dot_product_attention(x, x, x)) < 1e-5);
+  const auto chain = [](int operations) {
+    return ScoreFunction([operations](Score s, At) {
+      for (int i = 0; i < operations; ++i) s = s + 0.001;
+      return s;
+    });
+  };
+  CHECK(max_difference(scored(chain(4999)), scaled_dot_product_attention(x, x, x)) < 1e-4);
+  CHECK_THROWS_WITH(chain(50000), Contains("[score] operations are nested more than 5000 deep"));
 }
 
 TEST_CASE("A function of scores in the kernel equals its decomposition, float64", "[heavy]") {

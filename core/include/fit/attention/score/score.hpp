@@ -26,7 +26,8 @@ enum class SymbolKind { number, integer, condition };
 
 /// A part of an expression: a floating number, an integer or a condition. A C++ number and a tensor without axes
 /// convert to one. Integers with a floating number give a floating number. Throws Error for a kind that does not fit: a
-/// condition is no number (use where()), and an index is an integer.
+/// condition is no number (use where()), and an index is an integer; and for more than 5000 operations one inside
+/// another.
 class Symbol {
  public:
   template <class N, class = std::enable_if_t<std::is_arithmetic_v<N>>>
@@ -41,7 +42,7 @@ class Symbol {
   /// and conditions. The range of each index is checked before attention runs, over all pairs that causality and the
   /// window allow.
   Symbol operator[](const Symbol& index) const;
-  /// As it is written, such as "30 * tanh(s / 30)".
+  /// As it is written, such as "30 * tanh(s / 30)"; of more than 1000 characters, the beginning.
   std::string str() const;
 
   friend Symbol operator+(const Symbol& a, const Symbol& b) { return of(Op::add, a, b); }
