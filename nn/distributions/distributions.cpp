@@ -15,11 +15,17 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 Tensor wide(const Tensor& x, const Shape& shape) { return x.shape() == shape ? x : broadcast_to(x, shape); }
 
+// Throws Error unless x is floating and without NaN.
+void check_parameter(const char* op, const char* name, const Tensor& x) {
+  check::floating(op, name, x);
+  if (any(isnan(x)).item<bool>()) check::fail(op, name, " has NaN");
+}
+
 // Broadcasts two parameters.
 std::pair<Tensor, Tensor> parameters(const char* op, const char* a_name, const Tensor& a, const char* b_name,
                                      const Tensor& b) {
-  check::floating(op, a_name, a);
-  check::floating(op, b_name, b);
+  check_parameter(op, a_name, a);
+  check_parameter(op, b_name, b);
   check::same_dtype(op, a_name, a, b_name, b);
   const Shape shape = check::broadcast(op, a.shape(), b.shape());
   return {wide(a, shape), wide(b, shape)};
@@ -87,9 +93,12 @@ Tensor kl_divergence(const Normal& p, const Normal& q) {
 Uniform::Uniform(const Tensor& low, const Tensor& high) {
   std::tie(low_, high_) = parameters("Uniform", "low", low, "high", high);
   expect("Uniform", low_ < high_, "low is not less than high everywhere");
+  expect("Uniform", isfinite(high_ - low_), "high - low is not finite everywhere");
 }
 Tensor Uniform::rsample(const Shape& shape, Generator& g) const {
-  return low_ + (high_ - low_) * rand(joined(shape, low_.shape()), low_.dtype(), g);
+  const Tensor x = low_ + (high_ - low_) * rand(joined(shape, low_.shape()), low_.dtype(), g);
+  // Rounding gives low and high half as often as a number between. So low gets what rounds to high.
+  return where(x < high_, x, low_);
 }
 Tensor Uniform::sample(const Shape& shape, Generator& g) const {
   const NoGrad no_grad;
@@ -115,7 +124,7 @@ Bernoulli::Bernoulli(const Tensor& probs) : probs_(probs) {
   logits_ = log(p) - log1p(-p);
 }
 Bernoulli Bernoulli::from_logits(const Tensor& logits) {
-  check::floating("Bernoulli", "logits", logits);
+  check_parameter("Bernoulli", "logits", logits);
   return {sigmoid(logits), logits};
 }
 Tensor Bernoulli::sample(const Shape& shape, Generator& g) const {
@@ -150,7 +159,9 @@ Categorical::Categorical(const Tensor& probs) {
 }
 Categorical Categorical::from_logits(const Tensor& logits) {
   expect_classes("logits", logits);
-  return {softmax(logits), log_softmax(logits)};
+  const Tensor logarithms = log_softmax(logits);
+  check_parameter("Categorical", "log_softmax(logits)", logarithms);
+  return {softmax(logits), logarithms};
 }
 Tensor Categorical::sample(const Shape& shape, Generator& g) const {
   const NoGrad no_grad;

@@ -139,16 +139,28 @@ TEST_CASE("gradients of entropies and divergences are finite where a probability
   CHECK(test::values(sure.grad()) == std::vector<double>{0, 0});
 }
 
+TEST_CASE("samples of a uniform distribution are below its upper end, and as likely at its lower one") {
+  Generator g(6);
+  const Tensor low = tensor(1e6), samples = d::Uniform(low, low + 0.5).sample({8000}, g);  // 8 numbers: 1e6 + i / 16
+  for (int i = 0; i < 8; ++i) CHECK(sum(samples == low + i / 16.).item() == Approx(1000).margin(150));
+  CHECK(test::values(d::Uniform(tensor({1e8}), tensor({1e8 + 8})).sample({100}, g)) == std::vector<double>(100, 1e8));
+}
+
 TEST_CASE("distributions refuse wrong parameters and values") {
   const Tensor one = tensor({1.});
   CHECK_THROWS_WITH(d::Normal(one, tensor({0.})), Contains("[Normal] scale has numbers that are not positive"));
-  CHECK_THROWS_WITH(d::Normal(one, tensor({NAN})), Contains("not positive"));
+  CHECK_THROWS_WITH(d::Normal(one, tensor({NAN})), Contains("[Normal] scale has NaN"));
+  CHECK_THROWS_WITH(d::Normal(tensor({NAN}), one), Contains("[Normal] loc has NaN"));
   CHECK_THROWS_WITH(d::Normal(ones({2}), ones({3})), Contains("[Normal] shapes [2] and [3] do not broadcast"));
   CHECK_THROWS_WITH(d::Normal(one, tensor({1})), Contains("[Normal] scale is int64"));
   CHECK_THROWS_WITH(d::Uniform(one, one), Contains("[Uniform] low is not less than high everywhere"));
+  CHECK_THROWS_WITH(d::Uniform(tensor({-3e38}), tensor({3e38})), Contains("[Uniform] high - low is not finite"));
+  CHECK_THROWS_WITH(d::Bernoulli::from_logits(tensor({NAN})), Contains("[Bernoulli] logits has NaN"));
   CHECK_THROWS_WITH(d::Bernoulli(tensor({1.5})), Contains("[Bernoulli] probs has numbers outside 0 … 1"));
   CHECK_THROWS_WITH(d::Bernoulli(one).log_prob(tensor({0.5})), Contains("value has other numbers than 0 and 1"));
   CHECK_THROWS_WITH(d::Categorical(tensor(1.)), Contains("[Categorical] probs has shape []: it must be [..., C]"));
+  for (const double logit : {NAN, INFINITY, -INFINITY})
+    CHECK_THROWS_WITH(d::Categorical::from_logits(full({2}, logit)), Contains("log_softmax(logits) has NaN"));
   CHECK_THROWS_WITH(d::Categorical(tensor({-1., 2.})), Contains("probs has negative numbers"));
   CHECK_THROWS_WITH(d::Categorical(tensor({0., 0.})), Contains("the sum of probs is not positive"));
   CHECK_THROWS_WITH(d::Categorical(one).log_prob(tensor({1})), Contains("value has ids outside 0 … 0: there are 1"));

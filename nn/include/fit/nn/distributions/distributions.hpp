@@ -13,7 +13,8 @@
 ///
 /// Parameters broadcast; their common shape, without the classes of Categorical, is the batch's. sample(shape) gives
 /// [shape..., batch...] without a gradient; rsample(shape) gives a sample with a gradient (Kingma & Welling 2014).
-/// log_prob(value) broadcasts value with the batch. Values and parameters outside of their range throw Error.
+/// log_prob(value) broadcasts value with the batch. Values and parameters outside of their range throw Error,
+/// and so do parameters that are NaN.
 namespace fit::distributions {
 
 /// The normal distribution with mean `loc` and standard deviation `scale` > 0.
@@ -32,7 +33,7 @@ class Normal {
   Tensor loc_, scale_;
 };
 
-/// The uniform distribution in [low, high), low < high.
+/// The uniform distribution in [low, high), low < high; their difference is finite.
 class Uniform {
  public:
   Uniform(const Tensor& low, const Tensor& high);
@@ -40,7 +41,8 @@ class Uniform {
   const Tensor& low() const { return low_; }
   const Tensor& high() const { return high_; }
   Tensor sample(const Shape& shape = {}, Generator& g = default_generator()) const;
-  Tensor rsample(const Shape& shape = {}, Generator& g = default_generator()) const;  ///< low + (high - low) rand()
+  /// low + (high - low) rand(); where that rounds to high, low.
+  Tensor rsample(const Shape& shape = {}, Generator& g = default_generator()) const;
   Tensor log_prob(const Tensor& value) const;  ///< -ln(high - low); -inf outside (PyTorch: an error)
   Tensor entropy() const;                      ///< ln(high - low)
 
@@ -69,7 +71,7 @@ class Bernoulli {
 class Categorical {
  public:
   explicit Categorical(const Tensor& probs);             ///< [..., C], not negative; divided by their sum
-  static Categorical from_logits(const Tensor& logits);  ///< probabilities softmax(logits)
+  static Categorical from_logits(const Tensor& logits);  ///< probabilities softmax(logits); a row of only -inf has none
   const Tensor& probs() const { return probs_; }         ///< the probabilities
   /// ln(probs), with probs limited to eps … 1 - eps of their type unless given as logits.
   const Tensor& logits() const { return logits_; }
