@@ -240,6 +240,13 @@ void check_model(const char* op, const char* name, const GPT& gpt) {
     check::fail(op, name, " has dropout and is in training: call its eval() first");
 }
 
+void check_stop_tokens(const char* op, const GPT& gpt, const GenerateOptions& o) {
+  const std::int64_t vocab_size = gpt.options().vocab_size();
+  for (const std::int64_t token : o.stop_tokens())
+    if (token < 0 || token >= vocab_size)
+      check::fail(op, "stop_tokens has ", token, ": a token must be in 0 … ", vocab_size - 1);
+}
+
 void check_assistant(const char* op, const GPT& gpt, const GenerateOptions& o, std::int64_t longest) {
   const GPTOptions& mine = o.assistant_model()->options();
   check_model(op, "the assistant_model", *o.assistant_model());
@@ -261,6 +268,7 @@ std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts,
   check_sampling(op, o);
   if (o.max_new_tokens() < 0) check::fail(op, "max_new_tokens is ", o.max_new_tokens(), ": it must not be negative");
   check_model(op, "the model", gpt);
+  check_stop_tokens(op, gpt, o);
   std::int64_t longest = 0;
   for (const Tokens& prompt : prompts) {
     if (prompt.empty()) check::fail(op, "a prompt is empty: it must have at least one token");

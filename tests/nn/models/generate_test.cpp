@@ -228,6 +228,10 @@ TEST_CASE("generation's errors", "[generate]") {
   CHECK_THROWS_WITH(nn::generate(gpt, {{1}}, o), Contains("max_new_tokens is -1"));
   o.max_new_tokens(0);
   CHECK(nn::generate(gpt, {{1}}, o) == std::vector<Tokens>{{}});
+  const std::int64_t vocab_size = gpt.options().vocab_size();
+  for (const std::int64_t stop : {std::int64_t{-1}, vocab_size})
+    CHECK_THROWS_WITH(nn::generate(gpt, {{1}}, nn::GenerateOptions(o).stop_tokens({0, stop})),
+                      Contains("[generate] stop_tokens has " + std::to_string(stop)));
   const Tensor logits = zeros({3});
   const auto refused = [&](const char* text, const nn::SamplingOptions& s) {
     CHECK_THROWS_WITH(nn::sample_token(logits, {}, s, 0.5), Contains(text));

@@ -74,10 +74,10 @@ struct GenerateOptions : SamplingOptions {
 /// Prompts may differ in length. Rows do not depend on each other: each draws from its own stream. The generator
 /// gives each stream a seed. In the mode Reproducible (fit/matmul/reproducible.hpp) texts are the
 /// same for any number of prompts in a call, even where two tokens are almost equally likely; prompts of one length are
-/// then computed together. Throws Error for an empty prompt, and if a model has dropout and is in training. Unless
-/// past_context is slide, throws Error if the longest prompt plus max_new_tokens exceeds the context length; with an
-/// assistant also if it exceeds that of the assistant, and if the vocabularies differ. An Error leaves the generator
-/// unchanged.
+/// then computed together. Throws Error for an empty prompt, for a stop token that is not in the vocabulary, and if
+/// a model has dropout and is in training. Unless past_context is slide, throws Error if the longest prompt plus
+/// max_new_tokens exceeds the context length; with an assistant also if it exceeds that of the assistant, and if the
+/// vocabularies differ. An Error leaves the generator unchanged.
 std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts, const GenerateOptions& options);
 
 // ---- beam search --------------------------------------------------------------------------------------------------
