@@ -31,11 +31,15 @@ Tensor repeated(const char* op, const Tensor& x, const std::vector<std::int64_t>
   const int extra = static_cast<int>(counts.size()) - x.rank();
   Shape shape = x.shape();
   for (int i = 0; i < extra; ++i) shape = shape.inserted(0, 1);
-  Tensor y = reshape(x, shape);
+  Shape whole = shape;
   for (int a = 0; a < shape.rank(); ++a) {
-    const std::int64_t n = shape[a], count = counts[static_cast<std::size_t>(a)], all = times(op, count, n);
-    if (count != 1) y = reread(y, a, all, [n](std::int64_t i) { return i % n; });
+    const std::int64_t count = counts[static_cast<std::size_t>(a)];
+    times(op, count, std::max(whole.numel(), shape[a]));
+    whole = whole.with(a, count * shape[a]);
   }
+  Tensor y = reshape(x, shape);
+  for (int a = 0; a < shape.rank(); ++a)
+    if (whole[a] != shape[a]) y = reread(y, a, whole[a], [n = shape[a]](std::int64_t i) { return i % n; });
   return y.impl()->storage == x.impl()->storage ? y.clone() : y;
 }
 

@@ -34,7 +34,11 @@ static std::vector<OpRow> rearranging() {
                  repeat(zeros({2, 3}), {2});
                })
           .bad("a count is -1", [] { repeat(zeros({2}), {-1}); })
-          .bad("too many elements", [] { repeat(zeros({2}), {INT64_MAX}); }),
+          .bad("too many elements", [] { repeat(zeros({2}), {INT64_MAX}); })
+          .bad("too many elements",
+               [] {
+                 repeat(zeros({1, 1}), {std::int64_t{1} << 40, std::int64_t{1} << 40});
+               }),
       OpRow("tile", [](const auto& in) { return tile(in[0], {2}); }).on({{2, 3}}).on({{}}).on({{2, 0}}),
       OpRow("repeat_interleave", [](const auto& in) { return repeat_interleave(in[0], 2, 1); })
           .on({{2, 3}})
