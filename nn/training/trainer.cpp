@@ -310,9 +310,6 @@ void Trainer::validate() {
     value = validation_.loss();
   }
   dist::broadcast(value, world_);
-  if (std::isnan(value))
-    check::fail("Trainer", "the validation after step ", checkpoint_.step,
-                " is NaN: it must be a number; the mean over no data is none");
   row_["validation"] = value;
   tell([&](TrainingListener& listener) { listener.on_evaluation(checkpoint_.step, value); });
   if (early_.update(value)) files_->save("best.safetensors");
