@@ -239,7 +239,7 @@ DataLoader::Iterator DataLoader::begin() {
                 "a loop over this loader has not ended, and another one begins: they would share its "
                 "place; make a second loader (they may share the dataset)");
   workers_.reset();
-  const bool another = !resumed_ && begun_;
+  const bool another = begins_another();
   std::vector<std::int64_t> order = order_of(seed_, epoch_ + another);
   const Rollback same_place([this, epoch = epoch_, done = done_, resumed = resumed_, before = order_]() mutable {
     epoch_ = epoch, done_ = done, resumed_ = resumed;
@@ -340,10 +340,12 @@ Batch DataLoader::collated(std::int64_t index, const std::vector<Example>& examp
 // ---- its position -------------------------------------------------------------------------------------------------
 
 StateDict DataLoader::state_dict() const {
+  // A loop that continued behind the last batch of an ended epoch would be empty, and count as an epoch.
+  const bool ended = running_.expired() && begins_another() && done_ == size();
   const auto number = [](std::int64_t n) { return full({}, n, int64); };
   return {{"seed", number(static_cast<std::int64_t>(seed_))},
-          {"epoch", number(epoch_)},
-          {"batches", number(done_)},
+          {"epoch", number(epoch_ + ended)},
+          {"batches", number(ended ? 0 : done_)},
           {"batch_size", number(options_.batch_size())},
           {"examples", number(dataset_->size())}};
 }

@@ -3,7 +3,6 @@
 
 #include "dist/agree.hpp"
 #include "fit/nn/training/trainer.hpp"
-#include "fit/tensor/lookup.hpp"
 #include "tensor/check.hpp"
 #include "training/loss_parts.hpp"
 #include "training/training_files.hpp"
@@ -26,16 +25,8 @@ Trainer& Trainer::validation(data::DataLoader& loader, std::int64_t every) {
 
 // The place of the next validation. It is no loader if there is none, and a file of before has none.
 void Trainer::add_validation_loader() {
-  const auto next_place = [this] {
-    if (!validation_.loader) return StateDict();
-    StateDict place = validation_.loader->state_dict();
-    const auto number = [&](const char* name) { return at(place, name); };
-    if (number("batches").item<std::int64_t>() < validation_.loader->size()) return place;
-    number("epoch").add_(1), number("batches").fill_(0);
-    return place;
-  };
   checkpoint_.add(
-      "validation", next_place,
+      "validation", [this] { return validation_.loader ? validation_.loader->state_dict() : StateDict(); },
       [this](const StateDict& place) {
         if (validation_.loader && !place.empty()) validation_.loader->load_state_dict(place);
       },

@@ -158,7 +158,7 @@ TEST_CASE("data: an epoch for which the sampler draws nothing is followed by ano
 
 TEST_CASE("data: a position can be saved and restored in the middle of an epoch", "[data]") {
   for (const int prefetch : {0, 2})
-    for (const int stop : {0, 3, 6}) {  // before, within and after the epoch
+    for (const int stop : {0, 3, 6}) {  // before, within and behind the last batch of the epoch
       auto options = data::LoaderOptions().batch_size(3).shuffle().seed(1).prefetch(prefetch);
       DataLoader loader(numbers(17), options);
       batches(loader);
@@ -169,15 +169,14 @@ TEST_CASE("data: a position can be saved and restored in the middle of an epoch"
         if (count++ >= stop) rest.push_back(b[0].to_vector<std::int64_t>());
         if (count == stop) state = loader.state_dict();
       }
-      if (stop == 0) rest.clear();
       const auto next = batches(loader);
 
       options.seed(99);
       DataLoader resumed(numbers(17), options);
       resumed.load_state_dict(state);
-      CHECK(resumed.epoch() == (stop == 0 ? 0 : 1));
+      CHECK(resumed.epoch() == 1);
       CHECK(batches(resumed) == rest);
-      if (stop > 0) CHECK(batches(resumed) == next);
+      CHECK(batches(resumed) == next);
     }
   DataLoader loader(numbers(17), 3), shorter(numbers(16), 3);
   CHECK_THROWS_WITH(shorter.load_state_dict(loader.state_dict()),

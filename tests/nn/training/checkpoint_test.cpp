@@ -160,6 +160,30 @@ TEST_CASE("checkpoint: a refused load leaves a loop over the data as it was, pre
   }
 }
 
+TEST_CASE("checkpoint: saved between two epochs, it goes on with the next one", "[checkpoint]") {
+  const Directory d;
+  const auto make = [] {
+    return data::DataLoader(data::TensorDataset({arange(6)}), data::LoaderOptions().batch_size(2).shuffle().seed(5));
+  };
+  // The examples of each epoch from this one on.
+  const auto run = [&](data::DataLoader& loader, int first) {
+    std::vector<std::vector<double>> seen;
+    for (int epoch = first; epoch < 3; ++epoch) {
+      Checkpoint().add("loader", loader).save(d.file(std::to_string(epoch)));
+      seen.emplace_back();
+      for (const data::Batch& b : loader) seen.back().insert(seen.back().end(), {b[0][0].item(), b[0][1].item()});
+    }
+    return seen;
+  };
+  data::DataLoader whole = make();
+  const auto epochs = run(whole, 0);
+  for (int stop = 0; stop < 3; ++stop) {
+    data::DataLoader resumed = make();
+    Checkpoint().add("loader", resumed).load(d.file(std::to_string(stop)));
+    CHECK(run(resumed, stop) == std::vector(epochs.begin() + stop, epochs.end()));
+  }
+}
+
 TEST_CASE("checkpoint: other files are refused", "[checkpoint]") {
   const Directory d;
   SmallTraining t;

@@ -215,6 +215,9 @@ class DataLoader {
   End end() const { return {}; }
 
   /// The position: the seed, the epoch, the number of batches returned, and their settings. The current batch counts.
+  /// After the last batch of an epoch, when its loop has ended, it is the start of the next epoch. A loop that was left
+  /// early (Ctrl-C, break) has stopped where it was left: another loader goes on there, although begin() of this one
+  /// starts the next epoch.
   StateDict state_dict() const;
   /// The running loop, or else the next one, continues from there. Throws Error, and changes nothing, if the names
   /// differ, or the size of the dataset or of the batches.
@@ -233,6 +236,7 @@ class DataLoader {
   Place place_of(const StateDict& state) const;
   std::vector<std::int64_t> order_of(std::uint64_t seed, std::int64_t epoch) const;
   std::int64_t batches_in(const std::vector<std::int64_t>& order) const;
+  bool begins_another() const { return begun_ && !resumed_; }  // begin() starts another epoch
   bool next(Batch& batch);
   dist::Rows rows_of(std::int64_t index) const;
   struct Span {
