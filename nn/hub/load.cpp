@@ -6,6 +6,7 @@
 #include "hub/family.hpp"
 #include "io/stored.hpp"
 #include "layer/list.hpp"
+#include "models/oversized.hpp"
 #include "tensor/check.hpp"
 #include "weights/steps.hpp"
 
@@ -40,38 +41,21 @@ void shorten(GPTOptions& o, const PretrainedOptions& options) {
 }
 void shorten(BERTOptions&, const PretrainedOptions&) {}
 
-double product(std::int64_t a, std::int64_t b) { return static_cast<double>(a) * static_cast<double>(b); }
-
-// No model with these options has fewer weights.
-double least_weights(const GPTOptions& o) {
-  const std::int64_t positions = o.positions() == Positions::learned ? o.context_length() : 0;
-  return product(o.d_model(), o.vocab_size()) + product(o.d_model(), positions) +
-         (o.attention_only() ? 0 : product(o.d_model(), o.hidden()) * static_cast<double>(o.num_layers()));
-}
-double least_weights(const BERTOptions& o) {
-  return product(o.d_model(), o.vocab_size()) + product(o.d_model(), o.max_length()) +
-         product(o.d_model(), o.hidden()) * static_cast<double>(o.num_layers());
-}
-
-// A model also holds the angles of each position.
-void check_angles(const Config& config, const GPTOptions& o) {
-  constexpr double most = 1 << 28;
-  if (o.positions() == Positions::rotary && product(o.context_length(), o.head_size()) > most)
+void check_positions(const Config& config, const GPTOptions& o) {
+  if (oversized_positions(o))
     config.fail("max_position_embeddings", " is ", o.context_length(),
                 ": the table of angles would be too large; set PretrainedOptions().context_length()");
 }
-void check_angles(const Config&, const BERTOptions&) {}
+void check_positions(const Config&, const BERTOptions&) {}
 
-// Compares sizes with the files before a model is made, so that no key makes memory that the files don't fill.
 template <class Options>
 void check_sizes(const Config& config, const char* model_type, const Options& o, const std::string& weights) {
-  double there = 0;
+  double elements = 0;
   const std::vector<io::Stored> tensors = io::open_tensors(weights);
-  for (const io::Stored& x : tensors) there += static_cast<double>(x.shape.numel());
-  if (o.num_layers() > static_cast<std::int64_t>(tensors.size()) || least_weights(o) > there)
-    config.fail("model_type", " '", model_type, "' with these sizes has ", o.num_layers(), " layers and at least ",
-                least_weights(o), " weights: the files have ", tensors.size(), " tensors with ", there);
-  check_angles(config, o);
+  for (const io::Stored& x : tensors) elements += static_cast<double>(x.shape.numel());
+  if (const std::string why = oversized(o, tensors.size(), elements); !why.empty())
+    config.fail("model_type", " '", model_type, "' ", why);
+  check_positions(config, o);
 }
 
 // Gives values that are not drawn another type. Layer::to() would convert them, and so use their memory.

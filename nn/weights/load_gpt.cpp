@@ -1,5 +1,6 @@
 #include <map>
 
+#include "base/joined.hpp"
 #include "common/pattern.hpp"
 #include "fit/io/safetensors.hpp"
 #include "fit/nn/layer/init.hpp"
@@ -7,10 +8,13 @@
 #include "fit/nn/models/gpt.hpp"
 #include "fit/nn/weights/weights.hpp"
 #include "fit/tensor/lookup.hpp"
+#include "models/oversized.hpp"
 #include "models/saved_options.hpp"
 
 namespace fit::nn {
 namespace {
+
+constexpr const char* load_gpt_op = "GPT::load";
 
 // The layers of a quantised model whose names in a file end with `suffix`, by the number of weights that share a scale:
 // 0 for the full row, as in the options.
@@ -38,18 +42,31 @@ void quantize_as(GPT& gpt, const StateDict& state) {
   for (const auto& [group, layers] : halves) quantize_(gpt, Int4WeightOnlyOptions().layers(layers));
 }
 
+// A model with the options of a file, whose weights are not drawn.
+GPT undrawn_gpt(const std::string& path, const GPTOptions& o, const StateDict& state) {
+  double elements = 0;
+  for (const auto& [name, x] : state) elements += static_cast<double>(x.numel());
+  const std::string file = joined("[", load_gpt_op, "] ", path, ": ");
+  if (const std::string why = oversized(o, state.size(), elements); !why.empty())
+    throw FileError(file + "a GPT " + why);
+  if (oversized_positions(o))
+    throw FileError(joined(file, "context_length is ", o.context_length(), ": too large for a table of positions"));
+  try {
+    const init::Skip undrawn;
+    return GPT(o);
+  } catch (const Error& e) {
+    throw FileError(file + e.what());
+  }
+}
+
 }  // namespace
 
 GPT GPT::load(const std::string& path) {
-  constexpr const char* op = "GPT::load";
   const SafeTensors file = load_safetensors(path, keep_bfloat16);
   // A checkpoint has the model as a part; its first GPT counts if the model contains it.
   const std::string part = file.metadata.count("options.model.vocab_size") > 0 ? "model" : "";
-  GPT gpt = [&] {
-    const init::Skip undrawn;
-    return GPT(gpt_options(op, path, file.metadata, part));
-  }();
   const StateDict state = part.empty() ? file.tensors : under(file.tensors, part + '.');
+  GPT gpt = undrawn_gpt(path, gpt_options(load_gpt_op, path, file.metadata, part), state);
   quantize_as(gpt, state);
   load_weights(gpt, state);
   return gpt;

@@ -250,6 +250,7 @@ TEST_CASE("damaged folders are refused with a FileError", "[hub]") {
   CHECK_THROWS_WITH(nn::load_pretrained(missing), Contains("missing: h.2.ln_1.weight"));
   for (const auto& [from, to] : {std::pair("\"vocab_size\": 40", "\"vocab_size\": 4000000000000"),
                                  {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 90000"},
+                                 {"\"num_attention_heads\": 4", "\"num_attention_heads\": 100000000"},
                                  {"\"intermediate_size\": 24", "\"intermediate_size\": 9000000000000000000"}}) {
     const std::string huge = changed(where, "llama", "config.json", from, to);
     CHECK_THROWS_WITH(nn::load_pretrained(huge), Contains("config.json: model_type 'llama' with these sizes has"));

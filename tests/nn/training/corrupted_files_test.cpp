@@ -8,8 +8,10 @@
 #include "fit/io/npz.hpp"
 #include "fit/io/safetensors.hpp"
 #include "fit/nn/data/readers.hpp"
+#include "fit/nn/models/gpt.hpp"
 #include "fit/nn/tokenizers/text.hpp"
 #include "fit/nn/training/checkpoint.hpp"
+#include "fit/nn/weights/weights.hpp"
 #include "nn/models/small_model.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
@@ -183,6 +185,25 @@ TEST_CASE("corrupted files: IDX, as it is and compressed", "[corrupted]") {
   });
   for (const std::string& good : {plain, gz})
     check_corrupted(good, [](const std::string& path) { data::read_idx(path); });
+}
+
+TEST_CASE("corrupted files: a GPT far larger than its file is refused before it is made", "[corrupted]") {
+  const Directory d;
+  const std::string path = d.file("gpt.safetensors");
+  for (const auto positions : {nn::Positions::rotary, nn::Positions::sinusoidal, nn::Positions::learned}) {
+    const auto o = nn::GPTOptions().vocab_size(8).context_length(8).num_layers(1).num_heads(2).d_model(8);
+    nn::save_weights(path, nn::GPT(nn::GPTOptions(o).positions(positions)));
+    const SafeTensors good = load_safetensors(path);
+    for (const char* const option :
+         {"num_layers", "context_length", "num_heads", "num_kv_heads", "head_size", "d_model", "hidden", "vocab_size"})
+      for (const char* const value : {"100000000", "1000000000000", "9000000000000000000", "-1"}) {
+        INFO(option << " " << value);
+        auto metadata = good.metadata;
+        metadata.at(std::string("options.") + option) = value;
+        save_safetensors(path, good.tensors, metadata);
+        CHECK_THROWS_AS(nn::GPT::load(path), FileError);
+      }
+  }
 }
 
 }  // namespace fit::test::corrupted_files_test

@@ -176,8 +176,8 @@ class GPT final : public Layer {
 
   /// The model of a file that save_weights() or a Checkpoint with the part "model" has written, with its options.
   /// Weights of 8 or 4 bits stay what they are; activations are those of quantize_() with weights alone. Throws Error
-  /// for a file without options, or with adapters: make the model, and give it those by add_lora(). Throws FileError for
-  /// one that is damaged.
+  /// for a file without options, or with adapters: make the model, and give it those by add_lora(). Throws FileError
+  /// for one that is damaged, or whose options ask for far more weights than it has.
   static GPT load(const std::string& path);
 
   /// ids [B, T] (int64) -> logits [B, T, vocab_size]. Throws Error if T is more than context_length.
