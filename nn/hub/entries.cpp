@@ -191,6 +191,14 @@ Entry<GPTOptions> gated_activation(const char* key, const char* absent) {
   return activation_entry<GPTOptions>(key, absent, &ActivationName::gated, true);
 }
 
+Entry<GPTOptions> norm_eps(const char* key, double absent) {
+  return {[key, absent](const Config& c, GPTOptions& o) {
+            o.norm_eps(c.number(key, absent));
+            if (o.norm_eps() == 0) c.fail(key, " is 0: it must be positive");
+          },
+          [key](const GPTOptions& o, Json& json) { json[key] = o.norm_eps(); }};
+}
+
 Entry<GPTOptions> head_size() {
   return {[](const Config& c, GPTOptions& o) {
             if (o.num_heads() <= 0) c.fail("num_attention_heads", " is ", o.num_heads(), ": it must be positive");

@@ -127,6 +127,8 @@ extern template Entry<GPTOptions> activation(const char*, const char*);
 extern template Entry<BERTOptions> activation(const char*, const char*);
 Entry<GPTOptions> gated_activation(const char* key, const char* absent);
 
+/// The eps of all norms. It can't be 0, which stands for a default in GPTOptions.
+Entry<GPTOptions> norm_eps(const char* key, double absent = 1e-5);
 /// head_dim; d_model / num_heads if it is absent.
 Entry<GPTOptions> head_size();
 /// The base and the scaling of rotary positions, in the forms of transformers 4 and 5.

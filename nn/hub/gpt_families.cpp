@@ -24,8 +24,7 @@ GPTFamily gpt2() {
            entry("n_layer", FIT_OPTION_OF_GPT(std::int64_t, num_layers)),
            entry("n_head", FIT_OPTION_OF_GPT(std::int64_t, num_heads)),
            entry("n_embd", FIT_OPTION_OF_GPT(std::int64_t, d_model)),
-           entry_or_null("n_inner", FIT_OPTION_OF_GPT(std::int64_t, hidden)),
-           entry("layer_norm_epsilon", FIT_OPTION_OF_GPT(double, norm_eps), 1e-5),
+           entry_or_null("n_inner", FIT_OPTION_OF_GPT(std::int64_t, hidden)), norm_eps("layer_norm_epsilon"),
            entry("tie_word_embeddings", FIT_OPTION_OF_GPT(bool, tie_weights), true),
            activation<GPTOptions>("activation_function", "gelu_new"),
            dropout<GPTOptions>({"resid_pdrop", "embd_pdrop", "attn_pdrop"}),
@@ -44,8 +43,7 @@ GPTFamily gpt_neo() {
        entry("num_layers", FIT_OPTION_OF_GPT(std::int64_t, num_layers)),
        entry("num_heads", FIT_OPTION_OF_GPT(std::int64_t, num_heads)),
        entry("hidden_size", FIT_OPTION_OF_GPT(std::int64_t, d_model)),
-       entry_or_null("intermediate_size", FIT_OPTION_OF_GPT(std::int64_t, hidden)),
-       entry("layer_norm_epsilon", FIT_OPTION_OF_GPT(double, norm_eps), 1e-5),
+       entry_or_null("intermediate_size", FIT_OPTION_OF_GPT(std::int64_t, hidden)), norm_eps("layer_norm_epsilon"),
        entry("tie_word_embeddings", FIT_OPTION_OF_GPT(bool, tie_weights), true),
        activation<GPTOptions>("activation_function", "gelu_new"),
        dropout<GPTOptions>({"resid_dropout", "embed_dropout", "attention_dropout"}), windows_by_type()},
@@ -71,8 +69,7 @@ GPTFamily gpt_neox() {
            entry("num_hidden_layers", FIT_OPTION_OF_GPT(std::int64_t, num_layers)),
            entry("num_attention_heads", FIT_OPTION_OF_GPT(std::int64_t, num_heads)),
            entry("hidden_size", FIT_OPTION_OF_GPT(std::int64_t, d_model)),
-           entry("intermediate_size", FIT_OPTION_OF_GPT(std::int64_t, hidden)),
-           entry("layer_norm_eps", FIT_OPTION_OF_GPT(double, norm_eps), 1e-5),
+           entry("intermediate_size", FIT_OPTION_OF_GPT(std::int64_t, hidden)), norm_eps("layer_norm_eps"),
            entry("tie_word_embeddings", FIT_OPTION_OF_GPT(bool, tie_weights), false),
            entry("use_parallel_residual", FIT_OPTION_OF_GPT(bool, parallel), true),
            activation<GPTOptions>("hidden_act", "gelu"), dropout<GPTOptions>({"hidden_dropout", "attention_dropout"}),
@@ -102,8 +99,7 @@ GPTFamily phi() {
            entry("num_attention_heads", FIT_OPTION_OF_GPT(std::int64_t, num_heads)),
            entry_or_null("num_key_value_heads", FIT_OPTION_OF_GPT(std::int64_t, num_kv_heads)),
            entry("hidden_size", FIT_OPTION_OF_GPT(std::int64_t, d_model)),
-           entry_or_null("intermediate_size", FIT_OPTION_OF_GPT(std::int64_t, hidden)),
-           entry("layer_norm_eps", FIT_OPTION_OF_GPT(double, norm_eps), 1e-5),
+           entry_or_null("intermediate_size", FIT_OPTION_OF_GPT(std::int64_t, hidden)), norm_eps("layer_norm_eps"),
            activation<GPTOptions>("hidden_act", "gelu_new"),
            dropout<GPTOptions>({"resid_pdrop", "embd_pdrop", "attention_dropout"}),
            part_rotary("partial_rotary_factor", 0.5, "rope_theta", 10000),
@@ -137,7 +133,7 @@ std::vector<Entry<GPTOptions>> llama_entries(std::vector<Entry<GPTOptions>> more
   return all;
 }
 
-Entry<GPTOptions> eps(double absent) { return entry("rms_norm_eps", FIT_OPTION_OF_GPT(double, norm_eps), absent); }
+Entry<GPTOptions> eps(double absent) { return norm_eps("rms_norm_eps", absent); }
 Entry<GPTOptions> tied(bool absent) {
   return entry("tie_word_embeddings", FIT_OPTION_OF_GPT(bool, tie_weights), absent);
 }

@@ -77,7 +77,7 @@ GPTFamily transformer_lens() {
            entry("d_model", FIT_OPTION_OF_GPT(std::int64_t, d_model)),
            entry_or_null("d_head", FIT_OPTION_OF_GPT(std::int64_t, head_size)),
            entry_or_null("d_mlp", FIT_OPTION_OF_GPT(std::int64_t, hidden)),
-           entry("eps", FIT_OPTION_OF_GPT(double, norm_eps), 1e-5),
+           norm_eps("eps"),
            entry("attn_only", FIT_OPTION_OF_GPT(bool, attention_only), false),
            entry("parallel_attn_mlp", FIT_OPTION_OF_GPT(bool, parallel), false),
            activation<GPTOptions>("act_fn", "relu"),

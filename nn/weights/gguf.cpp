@@ -236,6 +236,12 @@ class Keys {
     if (n < 1 || n > INT32_MAX) file_.fail("key '", key, "' is ", n, ": it must be in 1 … 2147483647");
     return n;
   }
+  /// The eps of all norms. It can't be 0, which stands for a default in GPTOptions.
+  double norm_eps(const std::string& key) const {
+    const auto value = get<double>(key);
+    if (value == 0) file_.fail("key '", key, "' is 0: it must be positive");
+    return value;
+  }
   const io::InputFile& file() const { return file_; }
 
  private:
@@ -276,7 +282,7 @@ GPTOptions llama_options(const Keys& keys, const std::string& architecture, GPTO
   const auto key = [&](const char* name) { return architecture + name; };
   const std::int64_t usual = std::min(o.context_length(), usual_context), head = o.d_model() / o.num_heads();
   o.context_length(load.context_length().value_or(usual));
-  o.norm_eps(keys.get<double>(key(".attention.layer_norm_rms_epsilon")));
+  o.norm_eps(keys.norm_eps(key(".attention.layer_norm_rms_epsilon")));
   o.num_kv_heads(keys.get(key(".attention.head_count_kv"), o.num_heads()));
   o.head_size(keys.get(key(".attention.key_length"), head));
   for (const char* const size : {".attention.value_length", ".rope.dimension_count"})
@@ -306,7 +312,7 @@ GPTOptions options_of(const Keys& keys, const std::string& architecture, const S
                .tie_weights(tensors.count("output.weight") == 0);
   if (architecture != "gpt2") return llama_options(keys, architecture, o, load);
   o.num_kv_heads(o.num_heads()).head_size(o.d_model() / o.num_heads());
-  return o.norm_eps(keys.get<double>(key(".attention.layer_norm_epsilon")));
+  return o.norm_eps(keys.norm_eps(key(".attention.layer_norm_epsilon")));
 }
 
 // The shapes that the options ask for, in the file's names. They are compared before a model is made: so no key makes

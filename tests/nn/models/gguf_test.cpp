@@ -210,6 +210,7 @@ TEST_CASE("gguf: a damaged or hostile file is an Error that names the key or ten
   CHECK_THAT(changed("llama.embedding_length", 4, 1 << 20, 4), Contains("tensor 'token_embd.weight' has shape [4, 8]"));
   CHECK_THAT(changed("llama.attention.head_count_kv", 4, 0, 4), Contains("head_count_kv"));
   CHECK_THAT(changed("llama.attention.key_length", 4, 0x7ffffffe, 4), Contains("key 'llama.attention.value_length'"));
+  CHECK_THAT(changed("llama.attention.layer_norm_rms_epsilon", 4, 0, 4), Contains("layer_norm_rms_epsilon' is 0"));
   CHECK_THAT(changed("llama.rope.freq_base", 0, 4, 4), Contains("key 'llama.rope.freq_base' has another type"));
   CHECK_THAT(changed("llama.context_lengt", 0, 'x', 1), Contains("key 'llama.context_length' is missing"));
   CHECK_THAT(changed("token_embd.weight", 0, 9, 4), Contains("tensor 'token_embd.weight' has 9 axes"));

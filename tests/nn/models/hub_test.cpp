@@ -255,6 +255,8 @@ TEST_CASE("damaged folders are refused with a FileError", "[hub]") {
     const std::string huge = changed(where, "llama", "config.json", from, to);
     CHECK_THROWS_WITH(nn::load_pretrained(huge), Contains("config.json: model_type 'llama' with these sizes has"));
   }
+  const std::string exact = changed(where, "llama", "config.json", "\"rms_norm_eps\": 1e-06", "\"rms_norm_eps\": 0");
+  CHECK_THROWS_WITH(nn::load_pretrained(exact), Contains("rms_norm_eps is 0: it must be positive"));
   const std::string far = changed(where, "llama", "config.json", "\"max_position_embeddings\": 48",
                                   "\"max_position_embeddings\": 2000000000");
   CHECK_THROWS_WITH(nn::load_pretrained(far), Contains("max_position_embeddings is 2000000000: the table of angles"));
