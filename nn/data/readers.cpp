@@ -54,10 +54,12 @@ class CsvReader {
     do {
       fields.push_back(at_ < text_.size() && text_[at_] == '"' ? quoted() : plain());
     } while (take(delimiter_));
-    take('\r');
-    if (at_ < text_.size() && !take('\n'))
+    const bool returned = take('\r');
+    if (at_ < text_.size() && !take('\n')) {
+      if (returned) file_.fail("line ", line_, ": a carriage return without a line feed: lines end in LF or CR LF");
       file_.fail("line ", line_, ": expected '", delimiter_, "' or the line's end after a quoted field, found '",
                  io::shown(text_.substr(at_, 1)), "'");
+    }
     ++line_;
     return true;
   }

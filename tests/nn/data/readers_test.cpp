@@ -59,6 +59,7 @@ TEST_CASE("readers: CSV", "[readers]") {
   CHECK_THROWS_WITH(csv.numbers({"x"}), Contains("line 6, column x: expected a number, found ''"));
   CHECK_THROWS_WITH(csv.numbers(), Contains("line 2, column name"));
   CHECK_THROWS_WITH(csv.numbers({"z"}), Contains("there is no column 'z': there are name, x, y"));
+  CHECK_THROWS_WITH(read("a,b\r1,2\r"), Contains("line 1: a carriage return without a line feed"));
 
   const auto plain = data::CsvOptions().header(false).delimiter(';');
   const data::Csv numbers = read("1;2.25\n3;nan\n", plain);
