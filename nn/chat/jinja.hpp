@@ -64,7 +64,7 @@ struct Expression {
     conditional  // children[1] ? children[0] : children[2], which may be null
   };
   Kind kind;
-  int line;
+  int line, depth = 1;  // depth: of the tree below, with this node
   std::string text;
   Value value;
   std::vector<ExpressionPtr> children;

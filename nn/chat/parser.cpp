@@ -204,9 +204,19 @@ class TemplateParser {
   template <class... Children>
   ExpressionPtr made(E kind, const std::string& text, ExpressionPtr first, Children... rest) const {
     auto e = made(kind, text);
-    e->children.push_back(std::move(first));
-    (e->children.push_back(std::move(rest)), ...);
+    e->children.push_back(below(*e, std::move(first)));
+    (e->children.push_back(below(*e, std::move(rest))), ...);
     return e;
+  }
+  // The depth of the parser's calls and that of the tree, for whose nodes the program is called: a chain such as 1+1+1
+  // makes a deep tree without deep calls here, parentheses the other way round.
+  int checked(int depth) const {
+    if (depth > deepest) wrong("an expression that nests too deeply");
+    return depth;
+  }
+  ExpressionPtr below(Expression& parent, ExpressionPtr child) const {
+    if (child) parent.depth = checked(std::max(parent.depth, child->depth + 1));
+    return child;
   }
 
   // a, b
@@ -214,12 +224,12 @@ class TemplateParser {
     ExpressionPtr first = expression();
     if (!is(Token::Kind::sign, ",")) return first;
     auto list = made(E::list, "", std::move(first));
-    while (take(",")) list->children.push_back(expression());
+    while (take(",")) list->children.push_back(below(*list, expression()));
     return list;
   }
 
   ExpressionPtr expression() {
-    if (++depth_ > deepest) wrong("an expression that nests too deeply");
+    depth_ = checked(depth_ + 1);
     ExpressionPtr value = alternative();
     if (take_word("if")) {
       ExpressionPtr condition = alternative();
@@ -290,7 +300,7 @@ class TemplateParser {
   }
   ExpressionPtr sign() {
     if (take("-")) {
-      if (++depth_ > deepest) wrong("an expression that nests too deeply");
+      depth_ = checked(depth_ + 1);
       ExpressionPtr a = made(E::unary, "-", sign());
       --depth_;
       return a;
@@ -327,7 +337,7 @@ class TemplateParser {
       if (take("("))
         arguments(*test);
       else if (test->text == "equalto" || test->text == "eq" || test->text == "sameas" || test->text == "in")
-        test->children.push_back(postfix(primary()));
+        test->children.push_back(below(*test, postfix(primary())));
       a = negated ? made(E::unary, "not", std::move(test)) : std::move(test);
     }
     return a;
@@ -358,9 +368,9 @@ class TemplateParser {
           tokens_[at_ + 1].text == "=") {
         std::string key = name();
         ++at_;
-        call.named.emplace_back(std::move(key), expression());
+        call.named.emplace_back(std::move(key), below(call, expression()));
       } else {
-        call.children.push_back(expression());
+        call.children.push_back(below(call, expression()));
       }
       if (!is(Token::Kind::sign, ")")) expect(",");
     }
@@ -401,7 +411,7 @@ class TemplateParser {
     if (take("[")) {
       auto list = made(E::list);
       while (!take("]")) {
-        list->children.push_back(expression());
+        list->children.push_back(below(*list, expression()));
         if (!is(Token::Kind::sign, "]")) expect(",");
       }
       return list;
@@ -409,9 +419,9 @@ class TemplateParser {
     if (take("{")) {
       auto dictionary = made(E::dictionary);
       while (!take("}")) {
-        dictionary->children.push_back(expression());
+        dictionary->children.push_back(below(*dictionary, expression()));
         expect(":");
-        dictionary->children.push_back(expression());
+        dictionary->children.push_back(below(*dictionary, expression()));
         if (!is(Token::Kind::sign, "}")) expect(",");
       }
       return dictionary;
@@ -426,7 +436,7 @@ class TemplateParser {
     auto list = made(E::list, "", std::move(first));
     while (!take(end)) {
       expect(",");
-      if (!is(Token::Kind::sign, end)) list->children.push_back(expression());
+      if (!is(Token::Kind::sign, end)) list->children.push_back(below(*list, expression()));
     }
     return list;
   }

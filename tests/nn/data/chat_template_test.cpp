@@ -101,6 +101,22 @@ TEST_CASE("methods of strings work on characters", "[chat]") {
   CHECK(applied("{{ 'abc'[::n] }}", "[]", "{\"n\": 9000000000000000000}") == "a");
 }
 
+TEST_CASE("a chat template that nests too deeply is refused, as chains, too", "[chat]") {
+  const auto chain = [](const std::string& first, const std::string& link, const std::string& last = {}) {
+    std::string all = "{{ " + first;
+    for (int i = 0; i < 100'000; ++i) all += link;
+    refuses(all + last + " }}", "an expression that nests too deeply");
+  };
+  for (const char* const link : {"+1", "*1", " or 1", " and 1", " is defined", "|trim", ".a", "[0]", "()", "|d(1)"})
+    chain("1", link);
+  chain("", "not ", "1");
+  chain("", "-", "1");
+  // Only depth counts, not what stands side by side.
+  std::string list = "{{ [1";
+  for (int i = 0; i < 1000; ++i) list += ", 1 + 1";
+  CHECK(applied(list + "] | length }}") == "1001");
+}
+
 TEST_CASE("messages are a role and a content", "[chat]") {
   const text::ChatTemplate chat(
       "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if "
