@@ -61,6 +61,7 @@ struct Expression {
     test,        // children[0] is text(children[1 …])
     unary,       // text: not, -
     binary,      // text: the operator
+    comparison,  // children[0], then named: each sign with the operand behind it
     conditional  // children[1] ? children[0] : children[2], which may be null
   };
   Kind kind;

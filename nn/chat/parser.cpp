@@ -257,23 +257,23 @@ class TemplateParser {
     for (; times > 0; --times) a = made(E::unary, "not", std::move(a));
     return a;
   }
+  // a < b < c is a < b and b < c, with b evaluated once.
   ExpressionPtr comparison() {
-    ExpressionPtr a = sum();
-    for (;;) {
-      const char* found = nullptr;
-      for (const char* sign : {"==", "!=", "<=", ">=", "<", ">"})
-        if (!found && take(sign)) found = sign;
-      if (found) {
-        a = made(E::binary, found, std::move(a), sum());
-      } else if (take_word("in")) {
-        a = made(E::binary, "in", std::move(a), sum());
-      } else if (is(Token::Kind::name, "not") && tokens_[at_ + 1].text == "in") {
-        at_ += 2;
-        a = made(E::unary, "not", made(E::binary, "in", std::move(a), sum()));
-      } else {
-        return a;
-      }
+    ExpressionPtr first = sum(), all;
+    for (std::string sign = comparing(); !sign.empty(); sign = comparing()) {
+      if (!all) all = made(E::comparison, "", std::move(first));
+      all->named.emplace_back(std::move(sign), below(*all, sum()));
     }
+    return all ? std::move(all) : std::move(first);
+  }
+  // Takes the sign of a comparison; empty if there is none.
+  std::string comparing() {
+    for (const char* sign : {"==", "!=", "<=", ">=", "<", ">"})
+      if (take(sign)) return sign;
+    if (take_word("in")) return "in";
+    if (!is(Token::Kind::name, "not") || tokens_[at_ + 1].text != "in") return {};
+    at_ += 2;
+    return "not in";
   }
   ExpressionPtr sum() {
     ExpressionPtr a = product();

@@ -206,6 +206,8 @@ class Runner {
         return unary(e, value(*e.children[0]));
       case E::binary:
         return made(e.line, binary_of(e));
+      case E::comparison:
+        return compared(e);
       case E::conditional:
         if (is_true(value(*e.children[1]))) return value(*e.children[0]);
         return e.children[2] ? value(*e.children[2]) : undefined();
@@ -215,7 +217,7 @@ class Runner {
 
   Value unary(const Expression& e, const Value& a) {
     if (e.text == "not") return !is_true(a);
-    if (a.is_integer()) return binary("-", 0, a);
+    if (a.is_integer()) return binary_at(e.line, "-", 0, a);
     if (a.is_number()) return -a.number();
     fail("line ", e.line, ": - of a ", a.type_name());
   }
@@ -224,12 +226,25 @@ class Runner {
     const Value a = value(*e.children[0]);
     if (e.text == "and") return is_true(a) ? value(*e.children[1]) : a;
     if (e.text == "or") return is_true(a) ? a : value(*e.children[1]);
-    const Value b = value(*e.children[1]);
+    return binary_at(e.line, e.text, a, value(*e.children[1]));
+  }
+
+  static Value binary_at(int line, const std::string& sign, const Value& a, const Value& b) {
     try {
-      return binary(e.text, a, b);
+      return binary(sign, a, b);
     } catch (const Error& error) {
-      fail("line ", e.line, ": ", error.what());
+      fail("line ", line, ": ", error.what());
     }
+  }
+
+  bool compared(const Expression& e) {
+    Value a = value(*e.children[0]);
+    for (const auto& [sign, operand] : e.named) {
+      Value b = value(*operand);
+      if (!is_true(binary_at(e.line, sign, a, b))) return false;
+      a = std::move(b);
+    }
+    return true;
   }
 
   Value member(int line, const Value& object, const Value& key) {

@@ -197,6 +197,18 @@ Value filtered_list(const std::string& name, const Value& value, const Arguments
   return undefined();
 }
 
+// As Python's ==: true is 1, and false 0.
+bool same(const Value& a, const Value& b) {
+  if (a.is_boolean() && b.is_number()) return Value(int{a.boolean()}) == b;
+  if (b.is_boolean() && a.is_number()) return same(b, a);
+  if (a.is_array() && b.is_array()) return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
+  if (!a.is_object() || !b.is_object()) return a == b;
+  return a.size() == b.size() && std::all_of(a.items().begin(), a.items().end(), [&](const Value::Member& member) {
+           const Value* const found = b.find(member.key);
+           return found && same(member.value, *found);
+         });
+}
+
 }  // namespace
 
 Value keys_of(const Value& object) {
@@ -274,7 +286,8 @@ bool tested(const std::string& name, const Value& value, const Arguments& a) {
   if (name == "boolean") return value.is_boolean();
   if (name == "true") return value == true;
   if (name == "false") return value == false;
-  if (name == "equalto" || name == "eq" || name == "sameas") return is_true(binary("==", value, a.get(0, "other")));
+  if (name == "equalto" || name == "eq") return same(value, a.get(0, "other"));
+  if (name == "sameas") return value == a.get(0, "other");
   if (name == "in") return contains(a.get(0, "seq"), value);
   if ((name == "odd" || name == "even") && value.is_integer()) return (value.integer() % 2 != 0) == (name == "odd");
   fail("the test '", name, "' is not known here");
@@ -317,15 +330,12 @@ bool contains(const Value& container, const Value& value) {
   if (container.is_undefined() || container.is_null()) return false;
   if (container.is_string()) return container.text().find(string_in("in", value)) != std::string::npos;
   if (container.is_object()) return value.is_string() && container.contains(value.text());
-  return std::find(container.begin(), container.end(), value) != container.end();
+  return std::any_of(container.begin(), container.end(), [&](const Value& one) { return same(one, value); });
 }
 
 Value binary(const std::string& sign, const Value& a, const Value& b) {
-  if (sign == "==" || sign == "!=") {
-    const bool same = a.is_undefined() || b.is_undefined() ? a.is_undefined() && b.is_undefined() : a == b;
-    return same == (sign == "==");
-  }
-  if (sign == "in") return contains(b, a);
+  if (sign == "==" || sign == "!=") return same(a, b) == (sign == "==");
+  if (sign == "in" || sign == "not in") return contains(b, a) == (sign == "in");
   if (sign == "~") return text_of(a) + text_of(b);
   if (sign == "+" && a.is_string() && b.is_string()) return a.text() + b.text();
   if (sign == "+" && a.is_array() && b.is_array()) {

@@ -101,6 +101,26 @@ TEST_CASE("methods of strings work on characters", "[chat]") {
   CHECK(applied("{{ 'abc'[::n] }}", "[]", "{\"n\": 9000000000000000000}") == "a");
 }
 
+TEST_CASE("comparisons are chains, and booleans the integers 0 and 1, as in Python", "[chat]") {
+  const auto check = [](const std::string& expression, const std::string& expected) {
+    INFO(expression);
+    CHECK(applied("{{ " + expression + " }}", "[{\"role\": \"a\"}, {\"role\": \"a\"}]") == expected);
+  };
+  check("2 == 2 == 2", "True");
+  check("0 < 1 < 2", "True");
+  check("0 < 2 < 1", "False");
+  check("3 < 2 < missing.x", "False");
+  check("messages[0].role == messages[1].role == 'a'", "True");
+  check("'a' not in 'b' != 'a'", "True");
+  check("1 in [1] == [true]", "True");
+  check("(1 < 2) == true", "True");
+  check("not 1 == 2", "True");
+  check("1 == true", "True");
+  check("{'a': [0]} == {'a': [false]}", "True");
+  check("'1' == 1", "False");
+  check("1 is sameas(true)", "False");
+}
+
 TEST_CASE("a chat template that nests too deeply is refused, as chains, too", "[chat]") {
   const auto chain = [](const std::string& first, const std::string& link, const std::string& last = {}) {
     std::string all = "{{ " + first;
@@ -111,10 +131,10 @@ TEST_CASE("a chat template that nests too deeply is refused, as chains, too", "[
     chain("1", link);
   chain("", "not ", "1");
   chain("", "-", "1");
-  // Only depth counts, not what stands side by side.
-  std::string list = "{{ [1";
-  for (int i = 0; i < 1000; ++i) list += ", 1 + 1";
-  CHECK(applied(list + "] | length }}") == "1001");
+  // Only depth counts: not the links of one comparison, nor what stands side by side.
+  std::string list = "{{ [1", same = "{{ 1";
+  for (int i = 0; i < 1000; ++i) list += ", 1 + 1", same += " == 1";
+  CHECK(applied(list + "] | length }}" + same + " }}") == "1001True");
 }
 
 TEST_CASE("messages are a role and a content", "[chat]") {
