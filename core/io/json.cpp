@@ -226,7 +226,11 @@ class Reader {
   bool boolean(bool b) { return add(b); }
   bool number_integer(std::int64_t n) { return add(n); }
   bool number_unsigned(std::uint64_t n) { return add(n); }
-  bool number_float(double x, const std::string&) { return add(x); }
+  bool number_float(double x, const std::string& digits) {
+    if (!limits_.rounds && digits.find_first_of(".eE") == std::string::npos)
+      fail("the integer ", shown(digits), " in the JSON is beyond 64 bits");
+    return add(x);
+  }
   bool string(const std::string& text) { return add(text); }
   bool binary(const std::vector<std::uint8_t>&) { return false; }  // not in JSON
   bool start_object(std::size_t) { return open(Json::object()); }

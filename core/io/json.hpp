@@ -16,6 +16,7 @@ struct JsonLimits {
   int depth;                         ///< nesting of brackets
   std::size_t innermost = SIZE_MAX;  ///< values in a list at that depth
   std::size_t name = 4096;           ///< bytes of a key
+  bool rounds = true;                ///< whether integers beyond 64 bits become real
 };
 
 /// A JSON value. Objects keep the order of their keys, and look a key up one by one: go through items() where there are

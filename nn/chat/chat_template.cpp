@@ -14,8 +14,10 @@ constexpr const char* chat_op = "ChatTemplate";
 using jinja::Value;
 
 Value json_of(const char* what, const std::string& text) {
-  std::optional<Value> value = io::json_in(text);
-  if (!value) jinja::fail(what, " is not JSON: '", io::shown(text), "'");
+  io::JsonLimits limits{100};
+  limits.rounds = false;
+  std::optional<Value> value = io::json_in(text, limits);
+  if (!value) jinja::fail(what, " is not JSON of integers within 64 bits: '", io::shown(text), "'");
   return std::move(*value);
 }
 

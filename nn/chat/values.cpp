@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "chat/jinja.hpp"
@@ -65,6 +66,17 @@ std::string replaced(const std::string& text, const std::string& from, const std
 std::size_t length_of(const std::string& text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+// As Python's repr(): the fewest digits that are this number, with an exponent for sizes outside of 1e-4 … 1e16.
+std::string digits_of(double x) {
+  if (!std::isfinite(x)) fail("a number is not finite: it can't be printed here");
+  const double size = std::abs(x);
+  const bool fixed = size == 0 || (size >= 1e-4 && size < 1e16);
+  char digits[32];
+  const auto form = fixed ? std::chars_format::fixed : std::chars_format::scientific;
+  std::string text(digits, std::to_chars(digits, digits + sizeof digits, x, form).ptr);
+  return fixed && text.find('.') == std::string::npos ? text + ".0" : text;
 }
 
 void append_json(std::string& text, const Value& value, int indent, int depth) {
@@ -197,16 +209,65 @@ Value filtered_list(const std::string& name, const Value& value, const Arguments
   return undefined();
 }
 
+constexpr std::int64_t exact = std::int64_t{1} << 53;  // doubles have all integers up to this one
+
+// Throws Error for a comparison of an integer and a float that doubles can't decide.
+void check_comparable(const Value& a, const Value& b) {
+  if (!a.is_number() || !b.is_number() || a.is_real() == b.is_real() || a.number() != b.number()) return;
+  if (std::abs(a.number()) >= static_cast<double>(exact))
+    fail("a comparison of an integer as large as ", (a.is_real() ? b : a).dump(), " with a float is not known here");
+}
+
 // As Python's ==: true is 1, and false 0.
 bool same(const Value& a, const Value& b) {
   if (a.is_boolean() && b.is_number()) return Value(int{a.boolean()}) == b;
   if (b.is_boolean() && a.is_number()) return same(b, a);
+  check_comparable(a, b);
   if (a.is_array() && b.is_array()) return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
   if (!a.is_object() || !b.is_object()) return a == b;
   return a.size() == b.size() && std::all_of(a.items().begin(), a.items().end(), [&](const Value::Member& member) {
            const Value* const found = b.find(member.key);
            return found && same(member.value, *found);
          });
+}
+
+// Python's int, within 64 bits. The remainder has the divisor's sign.
+Value of_integers(const std::string& sign, std::int64_t x, std::int64_t y) {
+  std::int64_t z = 0;
+  bool fits = true;
+  if (sign == "+") {
+    fits = !__builtin_add_overflow(x, y, &z);
+  } else if (sign == "-") {
+    fits = !__builtin_sub_overflow(x, y, &z);
+  } else if (sign == "*") {
+    fits = !__builtin_mul_overflow(x, y, &z);
+  } else if (y == 0) {
+    fail("a division by 0");
+  } else if (sign == "/") {
+    if (std::max(x, y) <= exact && std::min(x, y) >= -exact) return static_cast<double>(x) / static_cast<double>(y);
+    fits = false;
+  } else if ((fits = x != INT64_MIN || y != -1)) {
+    const std::int64_t rest = x % y;
+    const bool other_sign = rest != 0 && (rest < 0) != (y < 0);
+    z = sign == "%" ? rest + other_sign * y : x / y - other_sign;
+  }
+  if (!fits) fail("'", sign, "' of ", x, " and ", y, ": numbers as large as this are not known here");
+  return z;
+}
+
+// Python's float.
+double of_reals(const std::string& sign, double x, double y) {
+  if (sign == "+") return x + y;
+  if (sign == "-") return x - y;
+  if (sign == "*") return x * y;
+  if (y == 0) fail("a division by 0");
+  if (sign == "/") return x / y;
+  const double rest = std::fmod(x, y);
+  const bool other_sign = rest != 0 && (rest < 0) != (y < 0);
+  if (sign == "%") return std::copysign(other_sign ? rest + y : rest, y);
+  const double whole = (x - rest) / y - other_sign;
+  if (whole == 0) return std::copysign(0., x / y);
+  return std::floor(whole) + (whole - std::floor(whole) > 0.5);  // whole is rounded
 }
 
 }  // namespace
@@ -230,6 +291,7 @@ std::string text_of(const Value& value) {
   if (value.is_null()) return "None";
   if (value.is_boolean()) return value.boolean() ? "True" : "False";
   if (value.is_string()) return value.text();
+  if (value.is_real()) return digits_of(value.number());
   if (value.is_number()) return value.dump();
   fail("a ", value.type_name(), " can't be printed here: the template should use tojson");
 }
@@ -346,20 +408,12 @@ Value binary(const std::string& sign, const Value& a, const Value& b) {
   const bool order = sign == "<" || sign == ">" || sign == "<=" || sign == ">=";
   if (!(a.is_number() && b.is_number()) && !(order && a.is_string() && b.is_string()))
     fail("'", sign, "' of a ", a.type_name(), " and a ", b.type_name());
-  if (order) return sign == "<" ? a < b : sign == ">" ? b < a : sign == "<=" ? !(b < a) : !(a < b);
-  const double x = a.number(), y = b.number();
-  const bool whole = a.is_integer() && b.is_integer() && std::abs(x) < 1e15 && std::abs(y) < 1e15;
-  const auto number = [&](double z) {
-    return whole && std::abs(z) < 9e15 ? Value(static_cast<std::int64_t>(z)) : Value(z);
-  };
-  if (sign == "+") return number(x + y);
-  if (sign == "-") return number(x - y);
-  if (sign == "*") return number(x * y);
-  if (y == 0) fail("a division by 0");
-  if (sign == "/") return x / y;
-  if (sign == "//") return number(std::floor(x / y));
-  if (sign == "%") return number(x - y * std::floor(x / y));
-  fail("the operator '", sign, "' is not known here");
+  if (order) {
+    check_comparable(a, b);
+    return sign == "<" ? a < b : sign == ">" ? b < a : sign == "<=" ? !(b < a) : !(a < b);
+  }
+  if (a.is_integer() && b.is_integer()) return of_integers(sign, a.integer(), b.integer());
+  return of_reals(sign, a.number(), b.number());
 }
 
 }  // namespace fit::jinja

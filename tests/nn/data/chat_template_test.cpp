@@ -121,6 +121,42 @@ TEST_CASE("comparisons are chains, and booleans the integers 0 and 1, as in Pyth
   check("1 is sameas(true)", "False");
 }
 
+TEST_CASE("numbers are Python's, or an Error", "[chat]") {
+  const auto of = [](const std::string& expression, const std::string& x) {
+    return applied("{{ " + expression + " }}", "[" + x + "]");
+  };
+  const auto check = [&](const std::string& expression, const std::string& x, const std::string& expected) {
+    INFO(expression << " of " << x);
+    std::string all = expression;
+    CHECK(of(all.replace(all.find('x'), 1, "messages[0]"), x) == expected);
+  };
+  check("x + 1", "9007199254740993", "9007199254740994");
+  check("-x", "9007199254740993", "-9007199254740993");
+  check("x * 3037000499", "3037000499", "9223372030926249001");
+  check("x // 3", "-9007199254740993", "-3002399751580331");
+  check("x // -2", "7", "-4");
+  check("x % -3", "7", "-2");
+  check("x % 3", "-7", "2");
+  check("x / 2", "7", "3.5");
+  check("x % 7", "1e17", "5.0");
+  check("x % -1", "1.0", "-0.0");
+  check("x // -2", "7.5", "-4.0");
+  check("x % -3", "7.5", "-1.5");
+  check("x // 3", "1e16", "3333333333333333.0");
+  check("x", "18446744073709551615", "18446744073709551615");
+  check("x | tojson", "1000000000000000.0", "1000000000000000.0");
+  check("x", "1253810333796456.8", "1253810333796456.8");
+  for (const char* const digits : {"1e+16", "0.0001", "1e-05", "-1.5e-07", "1.0", "-0.0", "5.684341886080802e-14",
+                                   "5e-324", "1.7976931348623157e+308", "123456789.123"})
+    check("x", digits, digits);
+  CHECK_THROWS_WITH(of("1", "18446744073709551617"), Contains("integers within 64 bits"));
+  for (const char* const beyond : {"{{ 900000000000000000 * 900000000000000000 }}", "{{ 900000000000000000 / 7 }}",
+                                   "{% set x = 900000000000000000 * 10 %}{{ x + x }}"})
+    CHECK_THROWS_WITH(applied(beyond), Contains("as large as this are not known here"));
+  CHECK_THROWS_WITH(of("messages[0] == 9007199254740992.0", "9007199254740993"), Contains("with a float"));
+  CHECK_THROWS_WITH(of("messages[0] * 10", "1e308"), Contains("not finite"));
+}
+
 TEST_CASE("a chat template that nests too deeply is refused, as chains, too", "[chat]") {
   const auto chain = [](const std::string& first, const std::string& link, const std::string& last = {}) {
     std::string all = "{{ " + first;
