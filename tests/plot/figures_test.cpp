@@ -220,7 +220,7 @@ TEST_CASE("grids of heads are nearly square, and values and names are drawn on r
   CHECK(count(plot::heads(w, plot::Options().annotate(true)).svg(), ">0.250<") == 18);
   // An image has no values in it.
   CHECK(count(plot::heatmap(ones({70, 90}), plot::Options().annotate(true)).svg(), ">1<") == 0);
-  CHECK(count(plot::heatmap(full({2, 2}, 1234567.)).svg(), "<title>0 → 0: 1234567.0</title>") == 1);
+  CHECK(count(plot::heatmap(full({2, 2}, 1234567.)).svg(), "<title>0 → 0: 1.23e6</title>") == 1);
   CHECK(count(plot::heatmap(tensor({{100.5, -1.5}})).svg(), "<title>0 → 0: 100.5</title>") == 1);
   CHECK(count(plot::heatmap(tensor({{static_cast<double>(INFINITY), 1.}})).svg(), "<title>0 → 0: ∞</title>") == 1);
   // No cell is wide enough to be crossed by a line of the hatch: nothing is hatched.
@@ -237,7 +237,7 @@ TEST_CASE("axes have readable numbers, whatever their range is") {
   const auto svg = [](const std::vector<double>& y, const plot::LineOptions& o = {}) {
     return plot::lines({{"", y}}, o).svg();
   };
-  CHECK(count(svg({0, 4e6}), ">2e+06<") + count(svg({0, 4e6}), ">2000000<") == 1);
+  CHECK(count(svg({0, 4e6}), ">2e6<") + count(svg({0, 4e6}), ">2000000<") == 1);
   CHECK(count(svg({0, 1e-9}), "e-10<") > 0);
   const auto log = plot::LineOptions().log_y(true);
   CHECK(count(svg({5, 5.0001}, log), "class=\"curve\"") == 1);  // between two powers of ten: round numbers
@@ -329,15 +329,15 @@ TEST_CASE("ten thousand tokens are drawn in blocks with a note") {
 TEST_CASE("a difference is signed, with the same scale on both sides") {
   const Tensor a = tensor({{0.5, 0.25}, {0., 0.}}), b = tensor({{0., 0.5}, {0., 0.}});
   const std::string svg = plot::difference(a, b).svg();
-  CHECK(count(svg, "colours from -0.5000 to 0.5000") == 1);
+  CHECK(count(svg, "colours from -0.5 to 0.5") == 1);
   CHECK(count(svg, "<title>0 → 1: -0.250</title>") == 1);
   CHECK(count(svg, "fill=\"#053061\"") == 1);  // a is larger: blue
   CHECK(count(svg, "fill=\"#f7f7f7\"") == 2);
   const std::string heads = plot::difference(unsqueeze(a, 0), unsqueeze(b, 0)).svg();
   CHECK(count(heads, ">Head 1<") == 1);
-  CHECK(count(heads, "colours from -0.5000 to 0.5000") == 1);
-  CHECK(count(plot::difference(a, a).svg(), "colours from -1.0000 to 1.0000") == 1);
-  CHECK(count(plot::difference(a, b, plot::Options().vmax(2)).svg(), "colours from -2.0000 to 2.0000") == 1);
+  CHECK(count(heads, "colours from -0.5 to 0.5") == 1);
+  CHECK(count(plot::difference(a, a).svg(), "colours from -1 to 1") == 1);
+  CHECK(count(plot::difference(a, b, plot::Options().vmax(2)).svg(), "colours from -2 to 2") == 1);
   // Whole numbers of other types, and no overflow on the way.
   CHECK(count(plot::difference(tensor({{3}}), tensor({{5}})).svg(), "<title>0 → 0: -2</title>") == 1);
 }

@@ -118,11 +118,11 @@ TEST_CASE("a number can be read on every colour of every map: its ink has a cont
 
 TEST_CASE("the first colour is that of 0, unless a value is negative") {
   const Tensor w = tensor({{0.5, 0.25}, {0.3, 0.7}});
-  CHECK(count(plot::heatmap(w).svg(), "colours from 0.0000 to 0.7000") == 1);
-  CHECK(count(plot::heatmap(w - 0.3).svg(), "colours from -0.0500 to 0.4000") == 1);
-  CHECK(count(plot::heatmap(w, plot::Options().vmin(0.2)).svg(), "colours from 0.2000 to 0.7000") == 1);
-  CHECK(count(plot::heatmap(full({2, 2}, 0.1), plot::Options().vmax(1)).svg(), "colours from 0.0000 to 1.0000") == 1);
-  CHECK(count(plot::heads(stack({w, w - 0.3})).svg(), "colours from -0.0500 to 0.7000") == 1);
+  CHECK(count(plot::heatmap(w).svg(), "colours from 0 to 0.7") == 1);
+  CHECK(count(plot::heatmap(w - 0.3).svg(), "colours from -0.05 to 0.4") == 1);
+  CHECK(count(plot::heatmap(w, plot::Options().vmin(0.2)).svg(), "colours from 0.2 to 0.7") == 1);
+  CHECK(count(plot::heatmap(full({2, 2}, 0.1), plot::Options().vmax(1)).svg(), "colours from 0 to 1") == 1);
+  CHECK(count(plot::heads(stack({w, w - 0.3})).svg(), "colours from -0.05 to 0.7") == 1);
 }
 
 TEST_CASE("a light figure turned dark is the figure that is drawn dark") {
@@ -180,6 +180,38 @@ TEST_CASE("values are shown in small heat maps, or as asked") {
   options.annotate(false);
   CHECK(count(plot::heatmap(weights(), options).svg(), ">0.375</text>") == 0);
   CHECK(count(plot::heatmap(tensor({{1, 0}, {1, 1}}), {}).svg(), ">1</text>") == 5);  // whole: 3 cells, 2 labels
+}
+
+TEST_CASE("cells of a given size have values if these fit, even if they are asked for") {
+  const auto values = [](double size) {
+    return count(plot::heatmap(full({12, 12}, 0.25), plot::Options().cell_size(size).annotate(true)).svg(), ">0.250<");
+  };
+  CHECK(values(20) == 0);
+  CHECK(values(26) == 0);
+  CHECK(values(40) == 144);
+  // The word "masked" stands in no cell, so it needs no space.
+  const auto causal = plot::Options().cell_size(40).mask(tril(ones({4, 4}, boolean)));
+  CHECK(count(plot::heatmap(full({4, 4}, 0.25), causal).svg(), ">0.250</text>") == 10);
+}
+
+TEST_CASE("the values of a matrix have one number of digits, by the largest") {
+  const auto svg = [](double a, double b) { return plot::heatmap(tensor({{a, b}})).svg(); };
+  CHECK_THAT(svg(58.756, 550.5), Contains(">58.8</text>") && Contains(">550.5</text>"));
+  CHECK_THAT(svg(0.0123, 0.5), Contains(">0.012</text>") && Contains(">0.500</text>"));
+  CHECK_THAT(svg(0.00123, 0.002), Contains(">0.0012</text>") && Contains(">0.0020</text>"));
+  CHECK_THAT(svg(-1e-6, 2.5e-6), Contains(">-1.00e-6</text>") && Contains(">2.50e-6</text>") && Contains(">0</text>"));
+  CHECK_THAT(svg(-1e-6, 2.5e-6), !Contains(">-0<") && !Contains("0.000<"));
+  // Heads share the digits, too.
+  const Tensor heads = tensor({{{1., 2.}}, {{100.5, 2000.5}}});
+  CHECK_THAT(plot::heads(heads, plot::Options().annotate(true)).svg(), Contains(">1</text>") && !Contains(">1.0"));
+}
+
+TEST_CASE("the ends of a colour bar say that values lie beyond them") {
+  const Tensor m = tensor({{-1., 0.25}, {0.5, 1.}});
+  const auto clipped = plot::Options().vmin(-0.5).vmax(0.45);
+  CHECK_THAT(plot::heatmap(m, clipped).svg(), Contains(">≥ 0.45</text>") && Contains(">≤ -0.5</text>"));
+  CHECK_THAT(terminal(m, clipped, plot::Colors::never), Contains("≤ -0.500 [") && Contains("] ≥ 0.450\n"));
+  CHECK_THAT(plot::heatmap(m, plot::Options().vmin(-2).vmax(1)).svg(), !Contains("≥") && !Contains("≤"));
 }
 
 TEST_CASE("labels are escaped and may be UTF-8") {
@@ -327,7 +359,7 @@ TEST_CASE("a coloured heat map shows masked cells, its values and its colour bar
 TEST_CASE("a constant matrix has one colour, in the middle of its scale") {
   const std::string svg = plot::heatmap(full({2, 2}, 0.1), {}).svg();
   CHECK(cell_color(svg, "0 → 0") == cell_color(svg, "1 → 1"));
-  CHECK(count(svg, "colours from 0.0000 to 0.2000") == 1);
+  CHECK(count(svg, "colours from 0 to 0.2") == 1);
   CHECK(well_formed(plot::heatmap(zeros({1, 1}), {}).svg()));
 }
 

@@ -34,16 +34,19 @@ double widest_label(const std::vector<std::string>& labels, std::int64_t stride)
   return widest;
 }
 
+double widest_value(const Matrix& m) {
+  double widest = 0;
+  for (std::int64_t r = 0; r < m.rows; ++r)
+    for (std::int64_t c = 0; c < m.cols; ++c)
+      if (m.has_value(r, c)) widest = std::max(widest, text_width(m.text(r, c), tick_size));
+  return widest;
+}
+
 // The largest cell size that keeps the picture in bounds. Printed values, and up to 64 words, must fit into a cell.
 Cells cell_size(const Matrix& m, bool values, bool words, double area) {
   const double most = values ? 54 : 40;
   double side = std::clamp(area / static_cast<double>(std::max(m.rows, m.cols)), 0.5, most);
-  if (values) {
-    double widest = 0;
-    for (std::int64_t r = 0; r < m.rows; ++r)
-      for (std::int64_t c = 0; c < m.cols; ++c) widest = std::max(widest, text_width(m.text(r, c), tick_size));
-    side = std::max(side, widest + 8);
-  }
+  if (values) side = std::max(side, widest_value(m) + 8);
   if (words && std::max(m.rows, m.cols) <= most_labels) side = std::max(side, label_space);
   // A matrix of few rows gets cells that are thick enough to see.
   const auto stretch = [&](std::int64_t n) { return std::max(side, std::min(most, 72 / static_cast<double>(n))); };
@@ -115,7 +118,7 @@ struct Panel {
   }
 
   void draw_value(Drawing& drawing, std::int64_t r, std::int64_t c, double left, double top, double gap) const {
-    if (matrix.is_masked(r, c) && matrix.at(r, c) == 0) return;
+    if (!matrix.has_value(r, c)) return;
     drawing.text(left + (cell.w - gap) / 2, top + (cell.h - gap) / 2 + tick_size * 0.36, matrix.text(r, c),
                  {tick_size, Anchor::middle, ink_on(color(r, c)), false, 0,
                   matrix.is_masked(r, c)   ? ""
@@ -207,6 +210,16 @@ struct ColorBar {
     // One tick alone gives no scale.
     for (int count = std::clamp(static_cast<int>(h / 45), 2, 6); ticks.size() < 2; ++count)
       ticks = round_ticks(s.low, s.high, count);
+    if (s.below) mark_end(s.low, "≤ " + short_number(s.low));
+    if (s.above) mark_end(s.high, "≥ " + short_number(s.high));
+  }
+  // Replaces the tick at an end of the scale, beyond which values lie, and those so near that they would touch it.
+  void mark_end(double end, const std::string& text) {
+    const double near = label_space / height * (scale.high - scale.low);
+    ticks.erase(
+        std::remove_if(ticks.begin(), ticks.end(), [&](const Tick& t) { return std::abs(t.value - end) < near; }),
+        ticks.end());
+    ticks.push_back({end, text});
   }
   double ticks_width() const {
     double widest = 0;
@@ -233,8 +246,8 @@ struct ColorBar {
 };
 
 std::string description(const Matrix& m, const Scale& s) {
-  return std::to_string(m.rows) + " x " + std::to_string(m.cols) + ", colours from " + fixed(s.low, 4) + " to " +
-         fixed(s.high, 4);
+  return std::to_string(m.rows) + " x " + std::to_string(m.cols) + ", colours from " + short_number(s.low) + " to " +
+         short_number(s.high);
 }
 
 // The note under a matrix that is drawn in blocks.
@@ -265,10 +278,13 @@ Figure grid(const char* op, const std::vector<Matrix>& matrices, std::int64_t al
   const auto count = static_cast<std::int64_t>(matrices.size());
   const std::int64_t columns = options.columns() > 0 ? std::min(options.columns(), count) : grid_columns(count);
   const std::int64_t rows = (count + columns - 1) / columns;
-  const bool values = wants_values(first, options) && (count == 1 || options.annotate().value_or(false));
+  const double given = options.cell_size();
+  const bool wanted = wants_values(first, options) && (count == 1 || options.annotate().value_or(false));
+  const auto too_wide = [given](const Matrix& m) { return widest_value(m) + 4 > given; };
+  // Numbers that run into each other can't be read: cells of a given size that are too small have none.
+  const bool values = wanted && (given == 0 || std::none_of(matrices.begin(), matrices.end(), too_wide));
   const Cells chosen = cell_size(first, values, count == 1 && !options.x().empty(),
                                  count == 1 ? 380 : std::max(150.0, 720.0 / static_cast<double>(columns)));
-  const double given = options.cell_size();
   const Cells cell = given > 0 ? Cells{given, given} : chosen;
   const Panel model{first, scale, x, y, cell, values, look};
   const ColumnLabels below = column_labels(x, cell.w);
@@ -332,13 +348,15 @@ Figure heads(const Tensor& weights, const Options& options) {
   const NoGrad no_grad;
   const Tensor shown = rank == 4 ? Tensor(weights[0]) : weights;
   std::vector<Matrix> matrices;
+  double largest = 0;
   for (std::int64_t h = 0; h < shown.size(0); ++h) {
     const Tensor& mask = options.mask();
     const bool own = mask.defined() && mask.rank() == 3 && mask.size(0) == shown.size(0);  // one for each head
     const bool shared = mask.defined() && mask.rank() == 3 && mask.size(0) == 1;
     matrices.push_back(matrix_of(op, shown[h], most_drawn, own ? Tensor(mask[h]) : shared ? Tensor(mask[0]) : mask));
-    matrices.back().whole = false;
+    largest = std::max(largest, matrices.back().largest());
   }
+  for (Matrix& m : matrices) m.digits = digits_of(largest, false);
   if (options.columns() < 0) check::fail(op, "columns is ", options.columns(), ": it must not be negative");
   Options shared = options;
   if (shared.xlabel().empty()) shared.xlabel("Key");

@@ -38,7 +38,6 @@ Matrix matrix_of(const char* op, const Tensor& x, std::int64_t most, const Tenso
   m.rows = (all_rows - 1) / m.row_block + 1, m.cols = (all_cols - 1) / m.col_block + 1;
   m.values.assign(static_cast<std::size_t>(m.rows * m.cols), 0);
   std::vector<std::int64_t> counts(m.values.size(), 0);
-  m.whole = m.row_block == 1 && m.col_block == 1;
   for (std::int64_t r = 0; r < m.rows; ++r) {  // converts a few rows at a time to float64
     const std::int64_t begin = r * m.row_block, end = std::min(all_rows, begin + m.row_block);
     const std::vector<double> part = Tensor(x[{range(begin, end)}]).to(float64).to_vector<double>();
@@ -55,19 +54,38 @@ Matrix matrix_of(const char* op, const Tensor& x, std::int64_t most, const Tenso
       m.values[i] /= static_cast<double>(counts[i]);
     else
       m.masked[i] = true, m.values[i] = attends.empty() ? -std::numeric_limits<double>::infinity() : 0;
-  m.whole = m.whole && std::all_of(m.values.begin(), m.values.end(), [](double v) {
-              return !std::isfinite(v) || (v == std::floor(v) && std::abs(v) < 1e6);
-            });
+  const bool whole =
+      m.row_block == 1 && m.col_block == 1 &&
+      std::all_of(m.values.begin(), m.values.end(), [](double v) { return !std::isfinite(v) || v == std::floor(v); });
+  m.digits = digits_of(m.largest(), whole);
   return m;
+}
+
+int digits_of(double largest, bool whole) {
+  const int power = largest == 0 ? 0 : static_cast<int>(std::floor(std::log10(largest)));
+  if (power >= 6) return exponents;
+  if (whole) return 0;
+  // Four digits of the largest value. Values below 1, such as weights, keep three decimals down to 0.01.
+  const int digits = power >= 0 ? std::max(0, 3 - power) : std::max(3, 1 - power);
+  return digits > 5 ? exponents : digits;
+}
+
+double Matrix::largest() const {
+  double most = 0;
+  for (const double v : values)
+    if (std::isfinite(v)) most = std::max(most, std::abs(v));
+  return most;
 }
 
 std::string Matrix::text(std::int64_t r, std::int64_t c) const {
   const double v = at(r, c);
-  if (is_masked(r, c) && v == 0) return "masked";
+  if (!has_value(r, c)) return "masked";
   if (std::isnan(v)) return "NaN";
   if (std::isinf(v)) return v < 0 ? "−∞" : "∞";
-  return fixed(v, whole ? 0 : std::abs(v) < 99.5 ? 3 : 1);
+  return number(v);
 }
+
+std::string Matrix::number(double v) const { return digits == exponents ? scientific(v) : fixed(v, digits); }
 
 std::vector<std::string> labels_of(const char* op, const char* name, const std::vector<std::string>& given,
                                    std::int64_t size, std::int64_t block) {
@@ -102,6 +120,7 @@ Scale scale_of(const std::vector<Matrix>& matrices, const Options& options) {
       if (const double v = m.values[i]; std::isfinite(v) && (m.masked.empty() || !m.masked[i]))
         low = std::min(low, v), high = std::max(high, v);
   if (low > high) low = 0, high = 1;
+  const double least = low, most = high;
   const bool constant = high - low <= 1e-6 * std::max(std::abs(low), std::abs(high));
   const Colormap given = options.colormap().value_or(weights_map);
   const Colormap map = options.theme() == Theme::dark ? in_dark(given) : given;
@@ -123,7 +142,8 @@ Scale scale_of(const std::vector<Matrix>& matrices, const Options& options) {
   }
   if (!(high > low) || !std::isfinite(high - low))
     check::fail("plot", "the scale goes from ", low, " to ", high, ": vmin must be less than vmax, and both finite");
-  return {low, high, map, look_of(options.theme()).not_finite};
+  const double rounding = 1e-6 * (high - low);
+  return {low, high, map, look_of(options.theme()).not_finite, least<low - rounding, most> high + rounding};
 }
 
 bool wants_values(const Matrix& m, const Options& options) {

@@ -137,14 +137,14 @@ void print_heatmap(std::ostream& out, const Tensor& matrix, const Options& optio
         << (down.empty() || right.empty() ? "" : ", ")
         << (right.empty() ? "" : "right: " + shorten(right, longest_label)) << '\n';
   if (!options.colorbar()) return;
-  out << spaces(margin) << fixed(scale.low, 3) << ' ';
+  out << spaces(margin) << (scale.below ? "≤ " : "") << m.number(scale.low) << ' ';
   if (colored) {
     for (int i = 0; i < palette_size; i += 8) out << background(palette(scale.map)[i]) << ' ';
     out << plain;
   } else {
     out << '[' << shades << ']';
   }
-  out << ' ' << fixed(scale.high, 3) << '\n';
+  out << ' ' << (scale.above ? "≥ " : "") << m.number(scale.high) << '\n';
 }
 
 }  // namespace fit::plot

@@ -20,6 +20,29 @@ std::string fixed(double v, int digits) {
   return s;
 }
 
+namespace {
+
+// "1e-06" as "1e-6".
+std::string short_exponent(std::string s) {
+  const std::size_t e = s.find('e');
+  if (e == std::string::npos) return s;
+  const std::size_t from = s[e + 1] == '-' ? e + 2 : e + 1;
+  return s.erase(from, s.find_first_not_of("+0", from) - from);
+}
+
+std::string number(double v, std::chars_format format, int precision) {
+  char buffer[64];
+  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, v, format, precision).ptr};
+}
+
+}  // namespace
+
+std::string scientific(double v) { return v == 0 ? "0" : short_exponent(number(v, std::chars_format::scientific, 2)); }
+
+std::string short_number(double v, int digits) {
+  return short_exponent(number(v + 0.0, std::chars_format::general, digits));
+}
+
 std::string coordinate(double v) {
   std::string s = fixed(v, 2);
   s.erase(s.find_last_not_of('0') + 1);

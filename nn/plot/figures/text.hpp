@@ -5,8 +5,10 @@
 namespace fit::plot {
 
 // Formatting does not depend on the locale, so the output has the same bytes everywhere.
-std::string fixed(double v, int digits);  // never "-0.00"
-std::string coordinate(double v);         // at most two decimals, without trailing zeros
+std::string fixed(double v, int digits);             // never "-0.00"
+std::string scientific(double v);                    // "1.23e-6", or "0"
+std::string short_number(double v, int digits = 4);  // so many significant digits at most: "0.25", "1.5e-6"
+std::string coordinate(double v);                    // at most two decimals, without trailing zeros
 std::string counted(std::int64_t n, const std::string& one, const std::string& many);  // "1 key", "2 keys"
 
 // Makes text printable. A newline becomes "↵", other control characters become spaces. "�" replaces invalid UTF-8 (a

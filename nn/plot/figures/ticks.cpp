@@ -1,22 +1,11 @@
 #include "plot/figures/ticks.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "plot/figures/text.hpp"
 
 namespace fit::plot {
-namespace {
-
-std::string plain_number(double v) {
-  char buffer[64];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, v, std::chars_format::general, 6).ptr;
-  return {buffer, end};
-}
-
-}  // namespace
-
 std::vector<Tick> round_ticks(double low, double high, int count) {
   const double span = high - low;
   const double power = std::pow(10, std::floor(std::log10(span / count)));
@@ -31,8 +20,8 @@ std::vector<Tick> round_ticks(double low, double high, int count) {
   const int digits = std::max(0, static_cast<int>(-std::floor(std::log10(step) + 1e-9)) + (quarter ? 1 : 0));
   std::vector<Tick> ticks;
   for (double i = std::ceil(low / step - 1e-6); i * step <= high + step * 1e-6; ++i) {
-    const double v = i * step;
-    ticks.push_back({v, digits > 6 || std::abs(v) >= 1e6 ? plain_number(v) : fixed(v, digits)});
+    const double v = i * step + 0.0;  // never -0
+    ticks.push_back({v, digits > 6 || std::abs(v) >= 1e6 ? short_number(v, 6) : fixed(v, digits)});
   }
   return ticks;
 }
@@ -46,7 +35,7 @@ std::vector<Tick> log_ticks(double low, double high) {
   for (int e = floor_of(std::log10(low)); e <= floor_of(std::log10(high) + 1e-9); e += step)
     for (const double m : multiples) {
       const double v = m * std::pow(10, e);
-      if (v >= low * (1 - 1e-9) && v <= high * (1 + 1e-9)) ticks.push_back({v, plain_number(v)});
+      if (v >= low * (1 - 1e-9) && v <= high * (1 + 1e-9)) ticks.push_back({v, short_number(v, 6)});
     }
   return ticks.size() < 2 ? round_ticks(low, high, 4) : ticks;
 }

@@ -46,17 +46,21 @@ struct Options {
   /// The value of the first colour; by default 0, or the min of the data if that is negative. A diverging map is
   /// symmetric about 0, and a constant matrix is in the middle of its scale.
   FIT_OPTION(std::optional<double>, vmin);
-  FIT_OPTION(std::optional<double>, vmax);        ///< The value of the last colour; by default the max of the data.
+  /// The value of the last colour; by default the max of the data. The colour bar marks an end beyond which values lie
+  /// by "≥" or "≤".
+  FIT_OPTION(std::optional<double>, vmax);
   FIT_OPTION(std::optional<Colormap>, colormap);  ///< blues if not given; rdbu in a difference.
   /// Which cells count, as a mask of attention: boolean, broadcast to the matrix or to the heads; true = attends.
   /// Masked cells are hatched grey, and are not part of the scale. Scores of -inf are drawn in the same way.
   FIT_OPTION(Tensor, mask);
-  FIT_OPTION(std::optional<bool>, annotate);  ///< Writes values into cells; by default up to 12 rows and columns.
-  FIT_OPTION(bool, colorbar) = true;          ///< Whether there is a colour bar.
-  FIT_OPTION(std::string, bar_label);         ///< The name of the colour bar.
-  FIT_OPTION(double, cell_size) = 0;          ///< The width and height of a cell in pixels. 0: as the matrix needs.
-  FIT_OPTION(std::int64_t, columns) = 0;      ///< In heads(): the maps in a row. 0: the grid is nearly square.
-  FIT_OPTION(Theme, theme) = Theme::light;    ///< The background.
+  /// Writes values into cells; by default up to 12 rows and columns. Cells of a given size that are too small for their
+  /// values have none.
+  FIT_OPTION(std::optional<bool>, annotate);
+  FIT_OPTION(bool, colorbar) = true;        ///< Whether there is a colour bar.
+  FIT_OPTION(std::string, bar_label);       ///< The name of the colour bar.
+  FIT_OPTION(double, cell_size) = 0;        ///< The width and height of a cell in pixels. 0: as the matrix needs.
+  FIT_OPTION(std::int64_t, columns) = 0;    ///< In heads(): the maps in a row. 0: the grid is nearly square.
+  FIT_OPTION(Theme, theme) = Theme::light;  ///< The background.
 };
 
 class Drawing;

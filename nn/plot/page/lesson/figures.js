@@ -133,8 +133,8 @@ async function sayPixel(image, event) {
   const column = Math.min(map.width - 1, Math.floor(((event.clientX - box.left) / box.width) * map.width));
   const row = Math.min(map.height - 1, Math.floor(((event.clientY - box.top) / box.height) * map.height));
   const index = scale.colors.indexOf(map.colors[row * map.width + column]);
-  const low = Number(ends[1]), high = Number(ends[2]);
-  const value = index < 0 ? "not a number" : (high - (index / (scale.height - 1)) * (high - low)).toFixed(2);
+  const low = Number(ends[1]), high = Number(ends[2]), digits = Math.max(2, 2 - Math.floor(Math.log10(high - low)));
+  const value = index < 0 ? "not a number" : (high - (index / (scale.height - 1)) * (high - low)).toFixed(Math.min(100, digits));
   return `row ${row}, column ${column}: ${value}`;
 }
 
