@@ -1,6 +1,6 @@
 // The strips: a pair of words and one head, from two vectors to the guess of the next word.
 
-const signed = (v) => (v < -0.005 ? "−" : "") + Math.abs(v).toFixed(2);
+const signed = (v) => decimal(v, 2);
 const power = (v) => (v >= 1e5 || v < 0.001 ? v.toExponential(1) : v >= 1000 ? Math.round(v).toLocaleString("en") : v.toPrecision(3));
 
 // Numbers as bars from a middle line: { name, values, kind, digits }. All rows of a figure have one scale.

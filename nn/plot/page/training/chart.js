@@ -133,9 +133,10 @@ class Chart {
     this.y = (v) => MARGIN.top + (height - MARGIN.top - MARGIN.bottom) * (1 - (scale(v) - scale(low)) / (scale(high) - scale(low)));
     const parts = [];
     const across = this.log ? ticks(Math.log10(low), Math.log10(high), 5).map((v) => 10 ** v) : ticks(low, high, height > 250 ? 6 : 4);
-    for (const v of across) {
+    const words = this.log ? across.map((v) => short(Number(v.toPrecision(3)))) : tickWords(across);
+    for (const [i, v] of across.entries()) {
       parts.push(svgElement("line", { class: "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: this.y(v), y2: this.y(v) }));
-      parts.push(svgElement("text", { x: MARGIN.left - 7, y: this.y(v) + 4, "text-anchor": "end" }, short(Number(v.toPrecision(3)))));
+      parts.push(svgElement("text", { x: MARGIN.left - 7, y: this.y(v) + 4, "text-anchor": "end" }, words[i]));
     }
     for (const step of ticks(this.first, this.last, width > 700 ? 10 : 4).filter(Number.isInteger))
       parts.push(svgElement("text", { x: this.x(step), y: height - 22, "text-anchor": this.x(step) > width - 30 ? "end" : "middle" }, step.toLocaleString("en")));

@@ -32,7 +32,7 @@ const differenceView = {
         const place = [left + k * cw, top + q * ch, cw - gap, ch - gap];
         painter.rect(...place, color);
         if (hidden) painter.hatch(...place, hidden, theme.hatch);
-        else if (Math.min(cw, ch) >= 34) painter.text(place[0] + cw / 2, place[1] + ch / 2, v.toFixed(2).replace("-", "−"), { anchor: "middle", color: inkOn(color) });
+        else if (Math.min(cw, ch) >= 34) painter.text(place[0] + cw / 2, place[1] + ch / 2, decimal(v, 2), { anchor: "middle", color: inkOn(color) });
       }
     this.paintNames(painter, l);
     this.paintDifferenceBar(painter, l);
@@ -45,6 +45,6 @@ const differenceView = {
   paintDifferenceBar(painter, l) {
     const x = l.left + l.cw * l.head.cols + 16, height = Math.max(80, Math.min(l.ch * l.head.rows, 280));
     for (let i = 0; i < 64; ++i) painter.rect(x, l.top + (i * height) / 64, 11, height / 64 + 0.5, differenceColor(l.largest * (1 - i / 31.5), l.largest));
-    for (const [at, v] of [[0, l.largest], [0.5, 0], [1, -l.largest]]) painter.text(x + 15, l.top + at * height, v === 0 ? "0" : v.toFixed(2).replace("-", "−"), { size: 10.5 });
+    for (const [at, v] of [[0, l.largest], [0.5, 0], [1, -l.largest]]) painter.text(x + 15, l.top + at * height, v === 0 ? "0" : decimal(v, 2), { size: 10.5 });
   },
 };

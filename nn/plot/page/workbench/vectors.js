@@ -60,7 +60,7 @@ const vectorsView = {
     const { left, cell, right, most, farthest } = l, chosen = k === l.k, color = chosen ? theme.accent : theme.soft;
     painter.text(left - 6, y + 8, fitted(l.names[k], left - 24), { anchor: "end", color, bold: chosen });
     products.forEach((v, d) => painter.rect(left + d * cell, y + 1, cell - (cell > 5 ? 1 : 0), LINE - 3, signedColor(v, most)));
-    painter.text(right + 42, y + 8, score.toFixed(2).replace("-", "−"), { anchor: "end", color });
+    painter.text(right + 42, y + 8, decimal(score, 2), { anchor: "end", color });
     painter.text(right + 96, y + 8, weight.toFixed(3), { anchor: "end", color });
     painter.rect(right + 46, y + LINE - 3, 50 * weight, 2, theme["head-1"]);
     painter.text(right + 172, y + 8, (weight * length).toFixed(3), { anchor: "end", color });

@@ -63,4 +63,4 @@ class Switches {
   }
 }
 
-const signedLoss = (v) => (v < 0 ? "−" : "+") + Math.abs(v).toFixed(3);
+const signedLoss = (v) => (v >= 0.0005 ? "+" : "") + decimal(v, 3);

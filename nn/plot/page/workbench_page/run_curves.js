@@ -36,8 +36,9 @@ class RunCurves {
     if (low === high) [low, high] = [low - 1, high + 1];
     this.x = (step) => 52 + (this.width * (step - this.first)) / (this.last - this.first);
     const y = (v) => 204 - (196 * (v - low)) / (high - low), parts = [];
-    for (const v of ticks(low, high, 5))
-      parts.push(svgElement("line", { class: "grid", x1: 52, x2: 52 + this.width, y1: y(v), y2: y(v) }), svgElement("text", { x: 46, y: y(v) + 4, "text-anchor": "end" }, brief(v)));
+    const across = ticks(low, high, 5), words = tickWords(across);
+    for (const [i, v] of across.entries())
+      parts.push(svgElement("line", { class: "grid", x1: 52, x2: 52 + this.width, y1: y(v), y2: y(v) }), svgElement("text", { x: 46, y: y(v) + 4, "text-anchor": "end" }, words[i]));
     for (const step of ticks(this.first, this.last, 4)) parts.push(svgElement("text", { x: this.x(step), y: 224, "text-anchor": "middle" }, step.toLocaleString("en")));
     for (const { run, i } of this.known) {
       const d = run.map(([step, v], k) => `${k ? "L" : "M"}${this.x(step).toFixed(1)} ${y(v).toFixed(1)}`).join("");
