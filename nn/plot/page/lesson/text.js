@@ -24,12 +24,11 @@ function prepareText(root) {
     return line;
   };
   const draw = () => {
-    const { left, top, width, height } = stage.getBoundingClientRect();
+    const { offsetWidth: width, offsetHeight: height } = stage;
     if (width === 0) return;
-    const places = tokens.map((token) => {
-      const box = token.getBoundingClientRect();
-      return { x: box.left - left + box.width / 2, y: box.top - top, bottom: box.bottom - top };
-    });
+    // In the units of the style sheet, which leaves room for arcs: a printed page is zoomed.
+    const places = tokens.map(({ offsetLeft, offsetTop, offsetWidth, offsetHeight }) =>
+      ({ x: offsetLeft + offsetWidth / 2, y: offsetTop, bottom: offsetTop + offsetHeight }));
     const found = find(), colors = weightColors();
     arcs.setAttribute("viewBox", `0 0 ${width} ${height}`);
     arcs.replaceChildren(...found.flatMap(({ asks, row }, h) => row.map((w, t) => w >= 0.02 && svgElement("path", {
