@@ -60,7 +60,7 @@ const strongest = (query, head = state.head) => weightRow(query, head).reduce((b
 function draw() {
   const { query, key } = state, { texts, run } = now, shown = pair(), guess = guessOf(run.logits, query);
   sentence.draw(shown.weights, query, key, guess);
-  byId("says").replaceChildren(element("b", "query", `“${texts[query]}”`), " gives ", element("b", "", hundred(shown.weights[key])),
+  byId("says").replaceChildren(element("b", "query", `“${texts[query]}”`), " gives ", element("b", "", percent(shown.weights[key])),
     " of its attention to ", element("b", "key", `“${texts[key]}”`), query === key ? ", itself." : ".", " Next, the model says ", element("b", "", `“${guess.word}”`), ".");
   for (const [name, make] of Object.entries(strips)) byId(name).querySelector(".figure").replaceChildren(...make(shown));
   byId("prediction").querySelector(".at").textContent = texts[query];
@@ -200,7 +200,7 @@ document.addEventListener("DOMContentLoaded", async () => {
   guide = new Guide({
     enter: act,
     fill: (text) => text.replace(/\{(\w+)\}/g, (_, name) => ({
-      query: now.texts[state.query], key: now.texts[state.key], weight: hundred(weightRow(state.query)[state.key]), guess: guessOf(now.run.logits, state.query).word,
+      query: now.texts[state.query], key: now.texts[state.key], weight: percent(weightRow(state.query)[state.key]), guess: guessOf(now.run.logits, state.query).word,
     })[name]),
   });
   time = new TimeBar(data.snapshots.map(({ step }) => step), (snapshot) => { time.show(snapshot); return set({ snapshot }); },

@@ -1,7 +1,5 @@
 // The sentence: words coloured by the weight that the chosen word, the query, gives them, and arcs to them.
 
-const hundred = (w) => (w >= 0.995 ? "100" : w >= 0.0995 ? (100 * w).toFixed(0) : (100 * w).toFixed(1)) + " %";
-
 function element(name, className, ...children) {
   const e = document.createElement(name);
   if (className) e.className = className;
@@ -60,14 +58,14 @@ class SentenceView {
       word.classList.toggle("asks", t === query);
       word.classList.toggle("answers", t === key);
       word.classList.toggle("later", t > query);
-      word.lastChild.textContent = t > query ? "later" : hundred(weights[t]);
-      word.setAttribute("aria-label", `${word.firstChild.textContent}, ${t > query ? "comes later" : hundred(weights[t])}`);
+      word.lastChild.textContent = t > query ? "later" : percent(weights[t]);
+      word.setAttribute("aria-label", `${word.firstChild.textContent}, ${t > query ? "comes later" : percent(weights[t])}`);
       if (t > query) word.style.background = word.style.color = "";
       else paintWeight(word, weights[t]);
     });
     this.words.setAttribute("aria-activedescendant", `word-${query}`);
     this.guess.firstChild.textContent = guess.word;
-    this.guess.lastChild.textContent = `guess ${hundred(guess.chance)}`;
+    this.guess.lastChild.textContent = `guess ${percent(guess.chance)}`;
     this.guess.title = `the model's guess for the word behind “${this.items[query].firstChild.textContent}”`;
     this.arcs.replaceChildren(...weights.map((w, t) => (t > query || w < 0.01 ? null : this.arc(query, t, w, t === key))).filter(Boolean));
   }
@@ -85,5 +83,5 @@ function drawMini(place, texts, weights, query, guess) {
     const word = element("span", t === query ? "asks" : t > query ? "later" : "", text);
     if (t <= query) paintWeight(word, weights[t]);
     return word;
-  }), element("span", "guess", `→ ${guess.word} ${hundred(guess.chance)}`));
+  }), element("span", "guess", `→ ${guess.word} ${percent(guess.chance)}`));
 }

@@ -26,15 +26,19 @@ function vectorRows(rows, { numbers = true, top = null } = {}) {
   });
 }
 
-// A line for each word: its name, two numbers with these names, a bar.
-function wordRows(texts, query, key, { names, cells, share, choose, value }) {
+// A line for each word: its name, two numbers with these names, a bar from 0 to value(t). The bars share one scale.
+function wordRows(texts, query, key, { names, cells, choose, value }) {
+  const shown = texts.slice(0, query + 1).map((_, t) => value(t)), low = Math.min(0, ...shown), range = Math.max(0, ...shown) - low || 1;
+  const share = (v) => `${((100 * v) / range).toFixed(2)}%`;
   const heading = element("div", "row heading", element("b"), ...names.map((name) => element("small", "", name)));
   return [heading, ...texts.map((text, t) => {
     const later = t > query, row = element(choose && !later ? "button" : "div", `row${t === key ? " answers" : ""}${later ? " later" : ""}`);
     const bar = element("i");
-    if (!later) bar.style.width = `${(100 * Math.max(0, share(t))).toFixed(2)}%`;
+    if (!later) Object.assign(bar.style, { marginLeft: share(Math.min(0, value(t)) - low), width: share(Math.abs(value(t))) });
     row.append(element("b", "", text), ...(later ? [element("small", "", "masked: comes later")] : cells(t).map((cell) => element("small", "", cell))));
-    row.append(element("span", "track", bar));
+    const track = element("span", "track", bar);
+    track.style.setProperty("--zero", share(-low));
+    row.append(track);
     if (!later) row.dataset.value = value(t);
     if (choose && !later) {
       row.type = "button";
@@ -61,17 +65,15 @@ const strips = {
   },
 
   scale({ texts, query, key, scores, size }) {
-    const low = Math.min(...scores), high = Math.max(...scores);
     return wordRows(texts, query, key, {
       names: ["score", `÷ √${size}`], cells: (t) => [signed(scores[t] * Math.sqrt(size)), signed(scores[t])], value: (t) => scores[t],
-      share: (t) => (high > low ? (scores[t] - low) / (high - low) : 1),
     });
   },
 
   softmax({ texts, query, key, scores, weights, chooseKey }) {
     return wordRows(texts, query, key, {
-      names: ["e^score", "weight"], cells: (t) => [power(Math.exp(scores[t])), hundred(weights[t])], value: (t) => weights[t],
-      share: (t) => weights[t], choose: chooseKey,
+      names: ["e^score", "weight"], cells: (t) => [power(Math.exp(scores[t])), percent(weights[t])], value: (t) => weights[t],
+      choose: chooseKey,
     });
   },
 
@@ -79,13 +81,13 @@ const strips = {
     const strong = [...weights.keys()].filter((t) => t <= query).sort((a, b) => weights[b] - weights[a]).slice(0, 3);
     if (!strong.includes(key) && key <= query) strong[strong.length - 1] = key;
     const rows = strong.sort((a, b) => a - b).map((t) => ({
-      name: `${hundred(weights[t])} of “${texts[t]}”`, values: values[t].map((v) => v * weights[t]), kind: "value",
+      name: `${percent(weights[t])} of “${texts[t]}”`, values: values[t].map((v) => v * weights[t]), kind: "value",
     }));
     return vectorRows([...rows, { name: "sum of all", values: z, kind: "total" }]);
   },
 
   stream({ stages }) {
     return vectorRows(stages.map(({ name, values, guess }) =>
-      ({ name, values, kind: "stage", end: element("span", "end", element("b", "", guess.word), element("small", "", hundred(guess.chance))) })), { numbers: false });
+      ({ name, values, kind: "stage", end: element("span", "end", element("b", "", guess.word), element("small", "", percent(guess.chance))) })), { numbers: false });
   },
 };

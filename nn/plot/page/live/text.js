@@ -63,7 +63,8 @@ function showTokens(element, ids, logits, chosen) {
   return meanOf(loss);
 }
 
-const percent = (p) => (100 * p).toFixed(p < 0.001 ? 2 : 1) + " %";
+// All with one decimal; only what is certain is 100 %.
+const percent = (p) => (p > 0 && p < 0.0005 ? "< 0.1" : p < 1 && p >= 0.9995 ? "> 99.9" : (100 * p).toFixed(1)) + " %";
 
 // The most probable tokens as bars. `before` are other probabilities, or null; `other` says which: a thin bar.
 function showBars(list, p, before, choose, { count = 8, other = "with everything on" } = {}) {
