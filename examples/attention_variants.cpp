@@ -44,7 +44,8 @@ class Museum {
   }
 
   // Draws the maps of head 1 behind a slider over the room's number, checks the gradients, and takes the time of
-  // forward and backward. `pairs` are those that attend with a number, if not all earlier ones.
+  // forward and backward. The first value is one that differs from plain attention. `pairs` are those that attend with
+  // a number, if not all earlier ones.
   void show(const std::string& name, const std::string& number, std::initializer_list<double> values,
             const Attend& attend, const Numbers& numbers = one, const Numbers& pairs = {}) {
     e_.vary(number, values, [&](double n) {
@@ -52,7 +53,7 @@ class Museum {
       const Tensor seen = pairs ? logical_and(causal_, pairs(n)) : causal_;
       e_.figure(plot::side_by_side(panels(name, weights, seen)));
     });
-    const double middle = values.begin()[values.size() / 2];
+    const double middle = values.begin()[(values.size() - 1) / 2];
     std::string file = name;
     std::replace(file.begin(), file.end(), ' ', '_');
     e_.save(file, plot::side_by_side(panels(name, map(attend, q, k, numbers(middle))[0],
@@ -63,6 +64,8 @@ class Museum {
     const bool learned = number.rfind("learned", 0) == 0;
     const auto f = [&](const std::vector<Tensor>& in) { return attend(in[1], in[2], in[3], learned ? in[0] : n); };
     if (!learned) inputs[0] = zeros({1}, float64);
+    e_.claim("at first the slider shows a difference",
+             distance(map(attend, q, k, numbers(*values.begin()))[0], map(plain, q, k)[0]) > 0.01);
     e_.claim("its gradients agree with differences", check_gradients(f, inputs).ok);
     rows_.push_back({name, time(attend, numbers(middle))});
   }
@@ -72,6 +75,7 @@ class Museum {
             const std::vector<std::pair<std::string, Tensor>>& curves) {
     std::vector<plot::Curve> drawn;
     for (const auto& [name, y] : curves) drawn.push_back({name, y.detach().to(float64).to_vector<double>()});
+    drawn.back().dashed(true);  // the variant may lie on another curve
     e_.figure(plot::lines(drawn, plot::LineOptions().xlabel(xlabel).ylabel(ylabel)));
   }
 
@@ -232,7 +236,7 @@ void lesson(example::Example& e) {
     return scaled_dot_product_attention(q, k, v, AttentionOptions().causal().alibi(m));
   };
   // not shown
-  museum.show("ALiBi", "m", {0, 0.0625, 0.25, 0.5, 1}, alibi, each_head);
+  museum.show("ALiBi", "m", {1, 0.5, 0.25, 0.0625, 0}, alibi, each_head);
   const Tensor equal_keys = last_row(alibi, nothing, nothing, nn::alibi_slopes(H));
   museum.task("Key", "Weight of the last query",
               {{"plain", last_row(plain, nothing, nothing)},
@@ -272,7 +276,7 @@ void lesson(example::Example& e) {
     return scaled_dot_product_attention(q, k, v, AttentionOptions().causal().sink(log(n)));
   };
   // not shown
-  museum.show("off by one", "n", {0.01, 0.5, 1, 2, 8}, off_by_one, each_head);
+  museum.show("off by one", "n", {8, 2, 1, 0.5, 0.01}, off_by_one, each_head);
   const auto given = [&](const Attend& attend, const Tensor& n) {
     return sum(Museum::map(attend, nothing, k, n)[0], -1);
   };
@@ -319,7 +323,7 @@ void lesson(example::Example& e) {
   };
   // not shown
   const auto mixture = [](double m) { return tensor({{1 - m, m}, {m, 1 - m}}).to(float32); };
-  museum.show("talking heads", "learned part of head 2", {0, 0.25, 0.5, 0.75, 1}, talking, mixture);
+  museum.show("talking heads", "learned part of head 2", {1, 0.75, 0.5, 0.25, 0}, talking, mixture);
   const Tensor second = Museum::map(plain, q, k)[{1, -1}], taken = last_row(talking, q, k, mixture(1));
   museum.task("Key", "Weight of the last query",
               {{"plain, head 1", last_row(plain, q, k)}, {"plain, head 2", second}, {"talking, head 1", taken}});
@@ -343,7 +347,7 @@ void lesson(example::Example& e) {
     const Tensor ids = (arange(T) * static_cast<std::int64_t>(count) / T).to(int64);
     return ids.unsqueeze(1) == ids.unsqueeze(0);
   };
-  museum.show("documents", "documents", {1, 2, 3, 4, 8}, documents, one, same_document);
+  museum.show("documents", "documents", {4, 3, 2, 1}, documents, one, same_document);
   const auto moved = [&](const Attend& attend, std::int64_t position, const Tensor& n) {  // by the key at a position
     return sum(abs(attend(q, change(k, position), v, n) - attend(q, k, v, n))[{0, 0}], -1);
   };
@@ -390,18 +394,20 @@ void lesson(example::Example& e) {
   /// fewer numbers. The task: with one head of keys, two heads of queries still differ.
   e.cell();
   const auto grouped = [](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& g) {
-    const std::int64_t heads = g.to(int64).item<std::int64_t>();
-    return scaled_dot_product_attention(q, slice(k, 1, 0, heads), slice(v, 1, 0, heads), AttentionOptions().causal());
+    const auto last = [&](const Tensor& x) {  // the last g heads
+      return slice(x, 1, x.size(1) - g.to(int64).item<std::int64_t>(), x.size(1));
+    };
+    return scaled_dot_product_attention(q, last(k), last(v), AttentionOptions().causal());
   };
   // not shown
-  museum.show("grouped", "heads of keys", {2, 1}, grouped);
+  museum.show("grouped", "heads of keys", {1, 2}, grouped);
   const Tensor shared = Museum::map(grouped, flip(q, {1}), k, one(1));
   museum.task("Key", "Weight of the last query",
               {{"head 1", shared[{1, -1}]}, {"head 2, the same keys", shared[{0, -1}]}});
   e.claim("heads share keys, and still look at different ones", distance(shared[0], shared[1]) > 0.1);
   e.claim("it is plain attention with the keys and values repeated",
-          distance(grouped(q, k, v, one(1)), plain(q, cat({slice(k, 1, 0, 1), slice(k, 1, 0, 1)}, 1),
-                                                   cat({slice(v, 1, 0, 1), slice(v, 1, 0, 1)}, 1))) < 1e-5);
+          distance(grouped(q, k, v, one(1)), plain(q, cat({slice(k, 1, 1, 2), slice(k, 1, 1, 2)}, 1),
+                                                   cat({slice(v, 1, 1, 2), slice(v, 1, 1, 2)}, 1))) < 1e-5);
 
   /// ### Latent heads
   ///
