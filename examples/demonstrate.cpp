@@ -202,7 +202,7 @@ void lesson(example::Example& e) {
   e.cell();
   const Tensor ids = tensor({{5, 3, 8, 2, 9, 4}, {7, 1, 6, 0, 0, 0}});  // 0 is padding
   const Tensor mask = create_padding_mask(ids);
-  std::cout << explain(mask);
+  std::cout << explain(AttentionOptions().mask(mask).causal(), 6, 6);
   Tensor two = randn({2, 6, features});
   const auto [padded_y, padded_weights] = causal(two, mask, return_attention);
   two[{1, range(3)}] = randn({3, features});
