@@ -69,10 +69,9 @@ AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v, con
   std::cout << "1. raw scores Q K^T: " << scores.shape() << '\n' << scores[0] << '\n';
   scores = scores * (1 / std::sqrt(q.size(-1)));
   print_range("2. scaled scores, range", scores);
-  if (mask.defined()) {
-    scores = masked_fill(scores, mask == 0, -1e9);
-    std::cout << "3. masked: " << sum(mask == 0).item<int>() << " of " << mask.numel() << " scores are hidden\n";
-  }
+  if (mask.defined()) scores = masked_fill(scores, mask == 0, -1e9);
+  const int hidden = mask.defined() ? sum(mask == 0).item<int>() : 0;
+  std::cout << "3. masked: " << hidden << " of " << scores.numel() << " scores are hidden\n";
   const Tensor weights = softmax(scores);
   print_range("4. weights, sums of the rows (should be 1)", sum(weights, -1));
   return {matmul(weights, v), weights};
