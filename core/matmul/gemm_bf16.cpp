@@ -151,7 +151,7 @@ void gemv_bf16_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a,
       else if (p.transpose_b)
         kernels.gemv_in_order(part, rows.get(), b + col * p.ldb, to);
       else
-        kernels.gemv_part(part, rows.get(), b + col, to, {}, nothing_more);
+        kernels.gemv_part(part, rows.get(), b + col, to, {}, [](std::int64_t, std::int64_t) {});
       finish(col, part.n);
     }
   });

@@ -52,7 +52,6 @@ struct Part {
 };
 // A function that is called for ranges of columns that are complete.
 using ColumnsDone = FunctionRef<void(std::int64_t col, std::int64_t cols)>;
-inline constexpr auto nothing_more = [](std::int64_t, std::int64_t) {};
 
 // What gemm_packed() multiplies by: op(b) in panels, one after another.
 template <class T>

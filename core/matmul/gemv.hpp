@@ -89,6 +89,8 @@ void dot_block(const GemmParams<T>& p, std::int64_t step, const T* a, const B* b
   });
 }
 
+inline constexpr auto nothing_more = [](std::int64_t, std::int64_t) {};
+
 template <int M, class T, class B>
 void gemv_dots(const GemmParams<T>& p, const T* a, const B* b, T* c, Part part = {}, ColumnsDone done = nothing_more) {
   each_columns<M>(
