@@ -31,6 +31,7 @@ def main():
                 p = browser.Page(b, out / (page + ".html"), width=1100, height=height, dark=dark)
                 p.wait("document.readyState === 'complete'")
                 p.js(first)
+                p.wait("!document.body.innerText.includes('checking …')")  # its numbers beside those of C++
                 p.settle()
                 picture = p.call("Page.captureScreenshot", format="png")["data"]
                 (images / (name + ending)).write_bytes(base64.b64decode(picture))
