@@ -115,8 +115,8 @@ struct Checkpoint {
   std::function<Tensor(const Tensor&)> f;
   Tensor x;
   Tape tape;
-  BatchRows rows = batch_rows;                    // at the first call of f, and the mode
-  const bool reproducibly = fit::reproducible();  // record() keeps Autocast
+  BatchRows rows = batch_rows;                    // at the first call of f
+  const bool reproducibly = fit::reproducible();  // the same; record() keeps Autocast
   std::vector<Tensor> entries;                    // placeholders for x and captured tensors that require gradients
   detail::ReadLog used;                           // x, and what operations of f read
 

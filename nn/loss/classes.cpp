@@ -95,8 +95,10 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
     Tensor losses = cross_entropy_rows(rows.scores, rows.ids, o.ignore_index());
     if (rows.weight.defined()) losses = losses * rows.weights;
     if (o.label_smoothing() > 0) {
-      // NaN of an ignored row must not reach log_softmax: its derivative would be NaN.
-      const Tensor logarithms = log_softmax(masked_fill(rows.scores, unsqueeze(rows.ignored, 1), 0));
+      // NaN of an ignored row must not reach log_softmax: its derivative would be NaN. Else no copy is made.
+      const bool ignores = any(rows.ignored).item<bool>();
+      const Tensor logarithms =
+          log_softmax(ignores ? masked_fill(rows.scores, unsqueeze(rows.ignored, 1), 0) : rows.scores);
       const Tensor all = -sum(rows.weight.defined() ? logarithms * rows.weight : logarithms, {1});
       const double smoothing = o.label_smoothing() / static_cast<double>(scores.shape().back());
       losses = (1 - o.label_smoothing()) * losses + smoothing * masked_fill(all, rows.ignored, 0);
