@@ -96,7 +96,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
     if (rows.weight.defined()) losses = losses * rows.weights;
     if (o.label_smoothing() > 0) {
       // NaN of an ignored row must not reach log_softmax: its derivative would be NaN. Else no copy is made.
-      const bool ignores = any(rows.ignored).item<bool>();
+      const bool ignores = sum(rows.ignored).item() > 0;
       const Tensor logarithms =
           log_softmax(ignores ? masked_fill(rows.scores, unsqueeze(rows.ignored, 1), 0) : rows.scores);
       const Tensor all = -sum(rows.weight.defined() ? logarithms * rows.weight : logarithms, {1});
