@@ -73,34 +73,33 @@ inline void gemm_rounded_parallel(std::int64_t m, const ByteRows& x, const Int8T
   // Packing takes longer than reading weights as they are.
   if (!kept && m <= gemv_max_m && x.spans == 1 && task.w.bits == 8)
     return gemv_parallel(m, n, k, sizeof(std::int8_t), [&](Part part) {
-      byte_kernels().gemv(m, x, task, part,
-                          [&](std::int64_t col, std::int64_t cols) { done(std::int64_t{0}, m, col, cols); });
+      byte_kernels().gemv(m, x, task, part, [&](std::int64_t col, std::int64_t cols) { done({0, m, col, cols}); });
     });
   const Scratch<std::int8_t> bytes(kept ? 0 : byte_panels_bytes(n, k, task.w));
   const Scratch<float> scales(kept ? 0 : byte_panels_scales(n, k, task.w));
   if (!kept) pack_byte_panels(n, k, task.w, bytes.get()), pack_scale_panels(n, k, task.w, scales.get());
   const BytePanels all = kept ? *kept : byte_panels(k, task.w, bytes.get(), scales.get());
-  const auto tile = [&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
+  const auto multiply = [&](const Tile& tile) {
     Int8Task part = task;
-    part.n = cols;
-    part.c = task.c + row * task.ldc + col;
-    if (task.bias) part.bias = task.bias + col;
-    byte_kernels().panels(rows, x.from(row), part, all.from(col));
-    done(row, rows, col, cols);
+    part.n = tile.cols;
+    part.c = task.c + tile.row * task.ldc + tile.col;
+    if (task.bias) part.bias = task.bias + tile.col;
+    byte_kernels().panels(tile.rows, x.from(tile.row), part, all.from(tile.col));
+    done(tile);
   };
   if (m <= gemv_max_m_transposed) {
     const std::int64_t tiles = gemv_tiling(m, n, k, sizeof(std::int8_t)).count();
     return parallel_for(panels(n), (panels(n) + tiles - 1) / tiles, guided_schedule,
                         [&](std::int64_t i, std::int64_t end) {
                           const std::int64_t col = i * panel_width;
-                          tile(0, m, col, std::min(end * panel_width, n) - col);
+                          multiply({0, m, col, std::min(end * panel_width, n) - col});
                         });
   }
   constexpr double faster = 4;  // than products of floats
   const double flops = 2 / faster * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   const Tiling t = tiling(m, n, flops, num_threads());
   parallel_for(t.count(), 1, dynamic_schedule, [&](std::int64_t i, std::int64_t end) {
-    for (; i < end; ++i) tile(t.row(i), std::min(t.rows, m - t.row(i)), t.col(i), std::min(t.cols, n - t.col(i)));
+    for (; i < end; ++i) multiply(t.tile(i, m, n));
   });
 }
 
@@ -114,8 +113,9 @@ void gemm_bytes_parallel(std::int64_t m, std::int64_t n, std::int64_t k, const X
     gemm_rounded_parallel(m, rounded.rows(), {n, k, w, bias, c, ldc}, kept, done);
   } else {
     const Scratch<float> wide(m * n);
-    const auto narrow = [&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
-      bf16_kernels().to_bf16.finish(rows, cols, 1, wide.get() + row * n + col, n, 0, {}, c + row * ldc + col, ldc);
+    const auto narrow = [&](const Tile& t) {
+      bf16_kernels().to_bf16.finish(t.rows, t.cols, 1, wide.get() + t.row * n + t.col, n, 0, {},
+                                    c + t.row * ldc + t.col, ldc);
     };
     gemm_rounded_parallel(m, rounded.rows(), {n, k, w, bias, wide.get(), n}, kept, narrow);
   }

@@ -65,7 +65,7 @@ void gemv_int8(std::int64_t m, std::int64_t n, std::int64_t k, const X* x, std::
     by_digits =
         kernels.digits_of(k, rows.data + i * rows.ld, stride, digits.get() + i * int8_digits * stride, whole[i]);
   gemv_parallel(m, n, k, sizeof(std::int8_t), [&](Part part) {
-    const auto columns_done = [&](std::int64_t col, std::int64_t cols) { done(std::int64_t{0}, m, col, cols); };
+    const auto columns_done = [&](std::int64_t col, std::int64_t cols) { done({0, m, col, cols}); };
     by_digits ? kernels.gemv_digits(m, whole.data(), task, part, columns_done)
               : kernels.gemv(m, rows.data, rows.ld, task, part, columns_done);
   });
@@ -92,7 +92,7 @@ void gemv_int8_in_order(std::int64_t m, std::int64_t n, std::int64_t k, const X*
         bf16_kernels().to_bf16.finish(m, cols, 1, task.c, n, 0, {bias ? bias + col : nullptr}, c + col, ldc);
       else if (bias)
         FIT_KERNELS(gemm_table, float).add_row(m, cols, bias + col, task.c, ldc);
-      done(std::int64_t{0}, m, col, cols);
+      done({0, m, col, cols});
     }
   });
 }
@@ -118,10 +118,9 @@ void gemm_int8_parallel(std::int64_t m, std::int64_t n, std::int64_t k, const X*
     unpack_int8_parallel(part.n, k, rows_from(w, k, col), unpacked);
     const float* const part_bias = bias ? bias + col : nullptr;
     if constexpr (std::is_same_v<X, float>)
-      gemm_parallel(part, x, static_cast<const X*>(unpacked), c + col, part_bias,
-                    [&](std::int64_t row, std::int64_t rows, std::int64_t first, std::int64_t cols) {
-                      done(row, rows, col + first, cols);
-                    });
+      gemm_parallel(part, x, static_cast<const X*>(unpacked), c + col, part_bias, [&](const Tile& t) {
+        done({t.row, t.rows, col + t.col, t.cols});
+      });
     else
       gemm_parallel(part, x, static_cast<const X*>(unpacked), c + col, part_bias);
   };

@@ -5,6 +5,7 @@
 
 #include "base/scratch.hpp"
 #include "fit/matmul/reproducible.hpp"
+#include "kernels/copy.hpp"
 #include "matmul/openblas.hpp"
 
 namespace fit::kernels {
@@ -97,6 +98,25 @@ Tiling tiling(std::int64_t m, std::int64_t n, double flops, std::int64_t threads
   return best;
 }
 
+Tiling symmetric_tiling(const Tiling& whole, std::int64_t n) {
+  Tiling t = whole;
+  t.lower = true;
+  t.cols = std::clamp<std::int64_t>(panels(n) / 8, 1, 4) * panel_width;
+  t.col_tiles = (n + t.cols - 1) / t.cols;
+  const std::int64_t wanted = (whole.count() + t.col_tiles - 1) / t.col_tiles, rows = (n + wanted - 1) / wanted;
+  t.rows = (rows + 5) / 6 * 6;
+  t.row_tiles = (n + t.rows - 1) / t.rows;
+  return t;
+}
+
+void mirror(const Tile& t, std::int64_t element_size, void* c, std::int64_t ldc) {
+  if (t.rows == 0 || t.cols == 0) return;
+  const auto at = [&](std::int64_t row, std::int64_t col) {
+    return static_cast<Byte*>(c) + element_size * (row * ldc + col);
+  };
+  copy(Shape{t.cols, t.rows}, element_size, at(t.col, t.row), {ldc, 1}, at(t.row, t.col), {1, ldc});
+}
+
 template <class T>
 void pack_b_panels(const GemmParams<T>& p, const T* b, T* out) {
   const auto& kernels = FIT_KERNELS(gemm_table, T);
@@ -130,7 +150,7 @@ void gemm_swapped(const GemmParams<T>& p, const T* a, const T* b, T* c, TileDone
       part.m = p.n - i * rows < rows ? p.n - i * rows : rows;
       kernels.gemm_packed(part, b + i * rows * p.ldb, {packed.get()}, tile.get(), nullptr);
       kernels.transpose(part.m, p.m, tile.get(), p.m, c + i * rows, p.ldc);
-      done(std::int64_t{0}, p.m, i * rows, part.m);
+      done({0, p.m, i * rows, part.m});
     }
   });
 }
@@ -143,10 +163,12 @@ void gemm_tiles(const GemmParams<T>& p, const Tiling& t, Route way, const T* a, 
   parallel_for(t.count(), 1, dynamic_schedule, [&](std::int64_t begin, std::int64_t end) {
     const Scratch<T> rows(way == Route::packed ? gemm_packed_scratch(p) : 0);
     for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t row = t.row(i), col = t.col(i);
+      const Tile tile = t.tile(i, p.m, p.n);
+      if (tile.rows == 0) continue;
+      const std::int64_t row = tile.row, col = tile.col;
       GemmParams<T> part = p;
-      part.m = p.m - row < t.rows ? p.m - row : t.rows;
-      part.n = p.n - col < t.cols ? p.n - col : t.cols;
+      part.m = tile.rows;
+      part.n = tile.cols;
       const T* const part_a = a + row * (p.transpose_a ? 1 : p.lda);
       const T* const part_b = b + col * (p.transpose_b ? p.ldb : 1);
       T* const part_c = c + row * p.ldc + col;
@@ -158,7 +180,7 @@ void gemm_tiles(const GemmParams<T>& p, const Tiling& t, Route way, const T* a, 
         kernels.gemv(part, part_a, part_b, part_c);
       else
         gemm(part, part_a, part_b, part_c);
-      done(row, part.m, col, part.n);
+      done(tile);
     }
   });
 }
@@ -180,9 +202,10 @@ void gemm_tiled(const GemmParams<T>& p, Route way, const T* a, const T* b, const
                 TileDone done) {
   const bool few_rows = way == Route::gemv || way == Route::gemv_in_order ||
                         ((way == Route::unpacked || kept) && p.m <= gemv_max_m_transposed);
-  const Tiling t = few_rows               ? gemv_tiling(p.m, p.n, p.k, sizeof(T))
-                   : way == Route::packed ? tiling(p.m, p.n, p.flops(), num_threads())
-                                          : tiling(p.m, p.n, p.flops());
+  Tiling t = few_rows               ? gemv_tiling(p.m, p.n, p.k, sizeof(T))
+             : way == Route::packed ? tiling(p.m, p.n, p.flops(), num_threads())
+                                    : tiling(p.m, p.n, p.flops());
+  if (way == Route::packed && !kept && !bias && is_symmetric(p, a, b)) t = symmetric_tiling(t, p.n);
   if (way != Route::packed || kept) return gemm_tiles(p, t, way, a, b, {kept, true, bias}, c, done);
   const std::int64_t depth = packed_depth(p);
   const Scratch<T> packed(panels(p.n) * panel_width * depth);
@@ -193,8 +216,12 @@ void gemm_tiled(const GemmParams<T>& p, Route way, const T* a, const T* b, const
     pack_b_panels(part, b + k0 * (p.transpose_b ? 1 : p.ldb), packed.get());
     const bool last = k0 + depth >= p.k;
     gemm_tiles(part, t, way, a + k0 * (p.transpose_a ? p.lda : 1), b, {packed.get(), false, last ? bias : nullptr}, c,
-               [&](auto... tile) {
-                 if (last) done(tile...);
+               [&](const Tile& tile) {
+                 if (!last) return;
+                 const Tile below = t.lower ? below_diagonal(tile) : Tile{};
+                 mirror(below, sizeof(T), c, p.ldc);
+                 done(tile);
+                 if (below.rows > 0) done(transposed(below));
                });
   }
 }
@@ -231,21 +258,20 @@ void gemm_parallel(const GemmParams<T>& p, const T* a, const T* b, T* c, const T
                    const void* kept) {
   const auto* const all_panels = static_cast<const T*>(kept);
   const auto add_row = FIT_KERNELS(gemm_table, T).add_row;
-  const auto biased = [&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
-    if (bias) add_row(rows, cols, bias + col, c + row * p.ldc + col, p.ldc);
-    done(row, rows, col, cols);
+  const auto biased = [&](const Tile& t) {
+    if (bias) add_row(t.rows, t.cols, bias + t.col, c + t.row * p.ldc + t.col, p.ldc);
+    done(t);
   };
   if (is_column(p)) {
     const GemmParams<T> row = as_row(p);
-    return gemm_tiled<T>(row, route(row), b, a, nullptr, c, nullptr,
-                         [&](std::int64_t i, std::int64_t m, std::int64_t j, std::int64_t n) { biased(j, n, i, m); });
+    return gemm_tiled<T>(row, route(row), b, a, nullptr, c, nullptr, [&](const Tile& t) { biased(transposed(t)); });
   }
   if (kept) return gemm_tiled(p, Route::packed, a, b, all_panels, c, bias, done);
   const Route way = route(p);
   if (way == Route::gemv && p.transpose_b && p.m <= gemv_max_m)
     return gemv_parallel(p.m, p.n, p.k, sizeof(T), [&](Part part) {
       FIT_KERNELS(gemm_table, T).gemv_part(p, a, b, c, part, [&](std::int64_t col, std::int64_t cols) {
-        biased(std::int64_t{0}, p.m, col, cols);
+        biased({0, p.m, col, cols});
       });
     });
   if (way == Route::packed && swaps(p)) return gemm_swapped(p, a, b, c, biased);

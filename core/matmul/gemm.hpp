@@ -49,9 +49,13 @@ using IfWide = std::enable_if_t<std::is_floating_point_v<T>>;
 template <class T, class = IfWide<T>>
 void gemm(const GemmParams<T>& p, const T* a, const T* b, T* c);
 
+// A part of c.
+struct Tile {
+  std::int64_t row, rows, col, cols;
+};
 // A function that is called for each complete tile of c.
-using TileDone = FunctionRef<void(std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols)>;
-inline constexpr auto no_callback = [](std::int64_t, std::int64_t, std::int64_t, std::int64_t) {};
+using TileDone = FunctionRef<void(const Tile&)>;
+inline constexpr auto no_callback = [](const Tile&) {};
 
 // One column is computed as a row, c' = op(b)' op(a)', because its elements are contiguous.
 template <class T>
@@ -75,13 +79,37 @@ GemmParams<T> as_row(const GemmParams<T>& p) {
 struct Tiling {
   std::int64_t rows, cols;  // of a tile
   std::int64_t row_tiles, col_tiles;
+  bool lower = false;  // tiles begin at the diagonal: those that lie above it have no rows
   std::int64_t count() const { return row_tiles * col_tiles; }
-  std::int64_t row(std::int64_t i) const { return i % row_tiles * rows; }
-  std::int64_t col(std::int64_t i) const { return i / row_tiles * cols; }
+  // Tile i of c [m, n].
+  Tile tile(std::int64_t i, std::int64_t m, std::int64_t n) const {
+    const std::int64_t row = i % row_tiles * rows, col = i / row_tiles * cols, end = std::min(row + rows, m);
+    const std::int64_t top = lower ? std::min(std::max(row, col), end) : row;
+    return {top, end - top, col, std::min(cols, n - col)};
+  }
 };
 // For `threads` threads: few tiles read a and b less often. No tile changes a bit where an element's order of additions
 // depends on k alone; elsewhere all numbers of threads have the same tiles, those of 64.
 Tiling tiling(std::int64_t m, std::int64_t n, double flops, std::int64_t threads = 64);
+
+// Whether c is a a' or a' a: symmetric to the bit, because element (i, j) adds up the products of (j, i) in their
+// order. Half of the tiles are computed, and mirrored. Two panels of columns have too few tiles to gain by it.
+template <class T, class A, class B>
+bool is_symmetric(const GemmParams<T>& p, const A* a, const B* b) {
+  return std::is_same_v<A, B> && static_cast<const void*>(a) == static_cast<const void*>(b) && p.m == p.n &&
+         p.n > 2 * panel_width && p.lda == p.ldb && p.transpose_a != p.transpose_b && p.beta == 0;
+}
+// The tiles of a symmetric c [n, n]: at least as many as those of `whole`, but narrow, so that little of them lies
+// above the diagonal.
+Tiling symmetric_tiling(const Tiling& whole, std::int64_t n);
+// The part of a tile that lies below its block on the diagonal; it may have no rows.
+inline Tile below_diagonal(const Tile& t) {
+  const std::int64_t row = std::min(std::max(t.row, t.col + t.cols), t.row + t.rows);
+  return {row, t.row + t.rows - row, t.col, t.cols};
+}
+inline Tile transposed(const Tile& t) { return {t.col, t.cols, t.row, t.rows}; }
+// Copies a part of c, transposed, to the other side of the diagonal.
+void mirror(const Tile& t, std::int64_t element_size, void* c, std::int64_t ldc);
 
 // Same for few rows, where reading b takes the time: tiles of about 40 microseconds keep all threads busy.
 inline Tiling gemv_tiling(std::int64_t m, std::int64_t n, std::int64_t k, std::size_t bytes_of_an_element) {
@@ -123,8 +151,8 @@ std::int64_t panels_bytes(const GemmParams<T>& p);
 template <class T, class = IfWide<T>>
 void pack_panels(const GemmParams<T>& p, const T* b, void* out);
 
-// Splits the matmul among threads. Adds bias [n] to each row, or nothing if it is null. Calls done(row, rows, col,
-// cols) after each tile, while it is in the cache. kept: all panels of op(b) if takes_panels(p), or null.
+// Splits the matmul among threads. Adds bias [n] to each row, or nothing if it is null. Calls done(tile) after each
+// tile, while it is in the cache. kept: all panels of op(b) if takes_panels(p), or null.
 template <class T, class = IfWide<T>>
 void gemm_parallel(const GemmParams<T>& p, const T* a, const T* b, T* c, const T* bias = nullptr,
                    TileDone done = no_callback, const void* kept = nullptr);

@@ -17,10 +17,17 @@ void gemm_bf16_native(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, 
   const Bf16PackedA<A> rows(p, a);
   const Bf16PackedB<B> cols(p, b, kept);
   const bool nontemporal = std::is_same_v<C, float> && p.beta == 0 && p.ldc == p.n && stores_nontemporal(c, p.m, p.n);
+  const bool symmetric = !then.bias && is_symmetric(p, a, b);
   gemm_bf16_parts(p, loop, rows, cols, [&](Bf16Block& block, std::int64_t row, std::int64_t col) {
+    if (symmetric) {  // from the diagonal on
+      col = row;
+      block.n -= row;
+      block.panels += row / panel_width * block.panel_step;
+    }
     block.then = then.at(col);
-    block.nontemporal = nontemporal;
+    block.nontemporal = nontemporal && !symmetric;
     bf16_kernels().result<C>().gemm_block(block, c + row * p.ldc + col);
+    if (symmetric && block.last) mirror({row, block.m, row + block.m, block.n - block.m}, sizeof(C), c, p.ldc);
   });
 }
 
@@ -68,13 +75,16 @@ void gemm_bf16_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a,
     packed ? pack_b_widened(p, loop, b, scratch.get())
            : bf16_widened(loop, p.transpose_b ? p.n : p.k, f.ldb, b, p.ldb, scratch.get());
   const bool few_rows = kept && p.m <= gemv_max_m_transposed;
-  const Tiling t = few_rows ? gemv_tiling(p.m, p.n, p.k, sizeof(float)) : tiling(p.m, p.n, p.flops());
+  Tiling t = few_rows ? gemv_tiling(p.m, p.n, p.k, sizeof(float)) : tiling(p.m, p.n, p.flops());
+  const bool symmetric = packed && !kept && !then.bias && is_symmetric(p, a, b);
+  if (symmetric) t = symmetric_tiling(t, p.n);
   bf16_loop(loop, t.count(), 1, [&](std::int64_t i, std::int64_t end) {
     const Scratch<float> wide_a(t.rows * p.k), sums(narrow ? t.rows * t.cols : 0), rows(gemm_packed_scratch(f));
     for (; i < end; ++i) {
-      const std::int64_t row = t.row(i), col = t.col(i);
-      GemmParams<float> part = contiguous<float>(std::min(t.rows, p.m - row), std::min(t.cols, p.n - col), p.k,
-                                                 p.transpose_a, p.transpose_b);
+      const Tile at = t.tile(i, p.m, p.n);
+      if (at.rows == 0) continue;
+      const std::int64_t row = at.row, col = at.col;
+      GemmParams<float> part = contiguous<float>(at.rows, at.cols, p.k, p.transpose_a, p.transpose_b);
       part.ldb = f.ldb;
       bf16_widened(Bf16Loop::here, p.transpose_a ? p.k : part.m, part.lda, a + row * (p.transpose_a ? 1 : p.lda), p.lda,
                    wide_a.get());
@@ -94,6 +104,7 @@ void gemm_bf16_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a,
         finish(part.m, part.n, p.alpha, to, part.ldc, p.beta, then.at(col), tile, p.ldc);
       else if (then.bias)
         finish(part.m, part.n, 1, to, part.ldc, 0, then.at(col), tile, p.ldc);
+      if (symmetric) mirror(below_diagonal(at), sizeof(C), c, p.ldc);
     }
   });
 }

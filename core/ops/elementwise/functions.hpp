@@ -26,9 +26,9 @@ class FunctionOfProduct {
   template <class T>
   auto tiles(const T* y, std::int64_t n) {
     T* const to = fused() ? of_y_.fresh<T>() : nullptr;
-    return [=, forward = to ? kernels::function<T>(*f_).forward : nullptr](std::int64_t row, std::int64_t rows,
-                                                                           std::int64_t col, std::int64_t cols) {
-      for (std::int64_t i = row; to && i < row + rows; ++i) forward(to + i * n + col, y + i * n + col, cols, T(0));
+    return [=, forward = to ? kernels::function<T>(*f_).forward : nullptr](const auto& tile) {
+      for (std::int64_t i = tile.row; to && i < tile.row + tile.rows; ++i)
+        forward(to + i * n + tile.col, y + i * n + tile.col, tile.cols, T(0));
     };
   }
   /// f(y), or y if f is null. y is recorded already.

@@ -74,10 +74,9 @@ void check(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t group, b
   const kernels::BytePanels kept = kernels::byte_panels(k, w, bytes.data(), scales.data());
   std::vector<std::atomic<int>> done(static_cast<std::size_t>(m * n));
   kernels::gemm_bytes_parallel(m, n, k, x.data(), ld, w, c.data(), ldc, biased ? bias.data() : nullptr,
-                               keeps ? &kept : nullptr,
-                               [&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
-                                 for (std::int64_t i = row; i < row + rows; ++i)
-                                   for (std::int64_t j = col; j < col + cols; ++j) ++done[i * n + j];
+                               keeps ? &kept : nullptr, [&](const kernels::Tile& t) {
+                                 for (std::int64_t i = t.row; i < t.row + t.rows; ++i)
+                                   for (std::int64_t j = t.col; j < t.col + t.cols; ++j) ++done[i * n + j];
                                });
   const Rounded rounded(m, k, wide.data(), ld, w);
   CHECK(c.guards_intact());

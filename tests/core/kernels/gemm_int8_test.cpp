@@ -33,9 +33,9 @@ void check(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t group, i
   const bool biased = group != 64;
   std::vector<std::atomic<int>> done(static_cast<std::size_t>(m * n));
   kernels::gemm_int8_parallel(m, n, k, x.data(), ld, w, c.data(), n + 2, biased ? bias.data() : nullptr,
-                              [&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
-                                for (std::int64_t i = row; i < row + rows; ++i)
-                                  for (std::int64_t j = col; j < col + cols; ++j) ++done[i * n + j];
+                              [&](const kernels::Tile& t) {
+                                for (std::int64_t i = t.row; i < t.row + t.rows; ++i)
+                                  for (std::int64_t j = t.col; j < t.col + t.cols; ++j) ++done[i * n + j];
                               });
   if (std::is_same_v<C, float> && std::is_same_v<X, float>)
     CHECK(std::all_of(done.begin(), done.end(), [](const auto& times) { return times == 1; }));

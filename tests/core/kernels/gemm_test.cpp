@@ -45,13 +45,11 @@ const Way<T> ways[] = {
      [](const kernels::GemmParams<T>& p, const T* a, const T* b, T* c) {
        std::mutex one;
        std::vector<int> done(static_cast<std::size_t>(p.m * p.n));
-       kernels::gemm_parallel(p, a, b, c, static_cast<const T*>(nullptr),
-                              [&](std::int64_t i, std::int64_t rows, std::int64_t j, std::int64_t cols) {
-                                const std::lock_guard<std::mutex> lock(one);
-                                for (std::int64_t r = i; r < i + rows; ++r)
-                                  for (std::int64_t s = j; s < j + cols; ++s)
-                                    ++done[static_cast<std::size_t>(r * p.n + s)];
-                              });
+       kernels::gemm_parallel(p, a, b, c, static_cast<const T*>(nullptr), [&](const kernels::Tile& t) {
+         const std::lock_guard<std::mutex> lock(one);
+         for (std::int64_t i = t.row; i < t.row + t.rows; ++i)
+           for (std::int64_t j = t.col; j < t.col + t.cols; ++j) ++done[static_cast<std::size_t>(i * p.n + j)];
+       });
        CHECK(done == std::vector<int>(done.size(), 1));  // each tile is named once
      }},
     {"packed", [](const kernels::GemmParams<T>& p) { return p.k > 0; },

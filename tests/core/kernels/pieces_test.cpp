@@ -150,8 +150,10 @@ TEST_CASE("the tiles of a product cover it once, and are even for 2 to 64 thread
       CHECK(n <= t.col_tiles * t.cols);
       CHECK(t.cols <= 256);
       std::vector<std::int64_t> busy(static_cast<std::size_t>(threads), 0);
-      for (std::int64_t i = 0; i < t.count(); ++i)
-        *std::min_element(busy.begin(), busy.end()) += std::min(t.rows, m - t.row(i)) * std::min(t.cols, n - t.col(i));
+      for (std::int64_t i = 0; i < t.count(); ++i) {
+        const kernels::Tile tile = t.tile(i, m, n);
+        *std::min_element(busy.begin(), busy.end()) += tile.rows * tile.cols;
+      }
       const auto longest = static_cast<double>(threads * *std::max_element(busy.begin(), busy.end()));
       CHECK(static_cast<double>(m * n) / longest >= least);
     }

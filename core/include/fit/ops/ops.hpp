@@ -464,6 +464,7 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 /// Whether matmul() transposes an operand.
 enum class Transpose : bool { no, yes };
 /// op(a) op(b) of shapes [..., M, K] x [..., K, N]; op may transpose the last two axes. Both ranks are >= 2.
+/// x x' and x' x of one Tensor x take about 0.6 of the time: they are symmetric.
 Tensor matmul(const Tensor& a, Transpose transpose_a, const Tensor& b, Transpose transpose_b);
 /// x [..., in] times weight [out, in] transposed, plus bias [out] (may be undefined): [..., out].
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
