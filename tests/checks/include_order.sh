@@ -4,7 +4,7 @@
 # xtensor's headers, and one Catch2's: they lie elsewhere in newer versions.
 set -euo pipefail
 cd "$1"
-wrong=$(for list in "core base threads kernels/simd matmul kernels attention/visibility attention/kernel \
+wrong=$(for list in "core base threads kernels/simd kernels matmul attention/visibility attention/kernel \
     linear_attention/kernel tensor graph ops int8 attention/score attention linear_attention backward io" \
   "nn common dist layer layers attention inspect loss distributions models lens optim data tokenizers tokenizer chat weights hub metrics \
     training onnx plot"; do
