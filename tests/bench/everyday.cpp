@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -151,6 +152,41 @@ Workload adamw() {
           }};
 }
 
+// Muon's step for the matrices of six blocks of 384 features: five iterations.
+Workload muon(const char* name, bool bfloat16) {
+  struct Setup {
+    Setup(std::int64_t layers, std::int64_t C) {
+      for (std::int64_t i = 0; i < layers; ++i)
+        for (const Shape& s : {Shape{3 * C, C}, Shape{C, C}, Shape{4 * C, C}, Shape{C, 4 * C}}) {
+          weights.push_back(randn(s).requires_grad_());
+          sum(weights.back() * randn(s)).backward();
+        }
+    }
+    std::vector<Tensor> weights;
+  };
+  // An iteration needs half of X X' and of its square, and the product with X: for [m, n], m (m n + m m + 2 m n).
+  constexpr double C = 384, flops = 6 * 5 * C * C * C * ((3 + 1 + 6) + (1 + 1 + 2) + 2 * (4 + 1 + 8));
+  return {name,
+          bfloat16 ? Limit::gemm_bf16 : Limit::gemm,
+          flops,
+          2.0,
+          [=]() -> std::function<void()> {
+            auto s = std::make_shared<Setup>(6, 384);
+            auto optimizer =
+                std::make_shared<optim::Muon>(s->weights, optim::MuonOptions().lr(1e-3).bfloat16(bfloat16));
+            return [s, optimizer] { optimizer->step(); };
+          },
+          [=] {
+            // A step of one iteration.
+            Setup s(1, 40);
+            const Tensor before = s.weights[0].detach().clone(), g = s.weights[0].grad();
+            optim::Muon(s.weights, optim::MuonOptions().lr(1).weight_decay(0).ns_steps(1).bfloat16(bfloat16)).step();
+            const Tensor x = g / norm(g), square = matmul(transpose(x), x);
+            const Tensor factor = 3.4445 * eye(40) - 4.775 * square + 2.0315 * matmul(square, square);
+            expect_close(name, s.weights[0].detach(), before - std::sqrt(3.0) * matmul(x, factor), 3e-2);
+          }};
+}
+
 // A step of Adam for a small network whose slopes are to add up to 1: second derivatives.
 Workload slopes() {
   struct Setup {
@@ -229,6 +265,8 @@ std::vector<Workload> everyday_workloads() {
       read_file("safetensors_200mb", false),
       read_file("safetensors_200mb_sum", true),
       adamw(),
+      muon("muon_10m", false),
+      muon("muon_10m_bf16", true),
       slopes(),
   };
 }

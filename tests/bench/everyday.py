@@ -70,6 +70,14 @@ def adamw():
     return torch.optim.AdamW(weights, 1e-3, fused=True).step
 
 
+def muon():
+    C = 384
+    weights = [torch.randn(m * C, n * C, requires_grad=True) for m, n in ((3, 1), (1, 1), (4, 1), (1, 4)) * 6]
+    for w in weights:
+        (w * torch.randn_like(w)).sum().backward()
+    return torch.optim.Muon(weights, 1e-3).step
+
+
 def slopes():
     net = nn.Sequential(nn.Linear(2, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1))
     optimizer, x = torch.optim.Adam(net.parameters(), 1e-3), torch.rand(1024, 2)
@@ -132,6 +140,8 @@ ROWS = {
     "safetensors_200mb": lambda: file(False),
     "safetensors_200mb_sum": lambda: file(True),
     "adamw_30m": adamw,
+    "muon_10m": muon,  # which iterates in bfloat16
+    "muon_10m_bf16": muon,
     "slopes_b1024h64": slopes,
     "decode_l12h12c768_b8_32tokens": lambda: decode(8, 32),
 }
