@@ -5,7 +5,7 @@
 #include "chat/jinja.hpp"
 #include "common/config.hpp"
 #include "io/input_file.hpp"
-#include "tokenizers/unicode.hpp"
+#include "unicode/characters.hpp"
 
 namespace fit::text {
 namespace {

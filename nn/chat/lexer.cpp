@@ -3,7 +3,7 @@
 
 #include "chat/jinja.hpp"
 #include "common/utf8.hpp"
-#include "tokenizers/unicode.hpp"
+#include "unicode/characters.hpp"
 
 namespace fit::jinja {
 namespace {

@@ -4,8 +4,7 @@
 
 #include "chat/jinja.hpp"
 #include "common/utf8.hpp"
-#include "tokenizer/characters.hpp"
-#include "tokenizers/unicode.hpp"
+#include "unicode/characters.hpp"
 
 namespace fit::jinja {
 namespace {
@@ -15,7 +14,7 @@ void check_cases(const char* what, const std::string& text) {
   for (std::size_t at = 0; at < text.size();)
     if (const char32_t c = utf8::next(text, at); c >= 0x80)
       for (const char* const category : {"Ll", "Lu", "Lt"})
-        if (text::category(category)(c)) fail(what, " of letters beyond ASCII is not known here");
+        if (unicode::category(category)(c)) fail(what, " of letters beyond ASCII is not known here");
 }
 
 std::string upper(std::string text) {
@@ -27,7 +26,7 @@ std::string upper(std::string text) {
 std::string lower(const std::string& text) {
   std::string all;
   for (std::size_t at = 0; at < text.size();)
-    for (const char32_t c : text::lower_case_of(utf8::next(text, at))) unicode::append(all, c);
+    for (const char32_t c : unicode::lower_case_of(utf8::next(text, at))) unicode::append(all, c);
   return all;
 }
 std::string capitalized(const std::string& text) {

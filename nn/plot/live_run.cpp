@@ -13,7 +13,7 @@
 #include "plot/live_model.hpp"
 #include "plot/recorded_run.hpp"
 #include "tensor/check.hpp"
-#include "tokenizers/unicode.hpp"
+#include "unicode/characters.hpp"
 
 namespace fit::plot {
 namespace {
@@ -35,14 +35,14 @@ Tensor ids_of(const text::Vocabulary& vocabulary, const std::string& sample, con
 
 // ---- vocabularies, as page/workbench_live/vocabulary.js reads them --------------------------------------------------
 
-// A part of a class of characters of a regular expression, from ranges as in data/unicode.hpp.
-std::string ranges_of(const std::vector<std::int32_t>& table) {
+// A part of a class of characters of a regular expression.
+std::string ranges_of(const unicode::tables::Table& table) {
   std::ostringstream all;
   all << std::hex;
   std::int32_t end = 0;
-  for (std::size_t i = 0; i + 1 < table.size(); i += 2) {
-    const std::int32_t begin = end + table[i];
-    end = begin + table[i + 1];
+  for (std::size_t i = 0; i + 1 < table.size; i += 2) {
+    const std::int32_t begin = end + table.numbers[i];
+    end = begin + table.numbers[i + 1];
     all << "\\u{" << begin << "}-\\u{" << end - 1 << '}';
   }
   return all.str();

@@ -1,7 +1,7 @@
 #include "tokenizer/added_tokens.hpp"
 
 #include "common/utf8.hpp"
-#include "tokenizers/unicode.hpp"
+#include "unicode/characters.hpp"
 
 namespace fit::text {
 namespace {
@@ -51,8 +51,8 @@ std::vector<Found> TokenFinder::parts(const std::string& text) const {
       continue;
     }
     at = end;  // where the search goes on
-    if (token->single_word && ((begin > 0 && is_word(at_byte(text, before(text, begin)))) ||
-                               (end < text.size() && is_word(at_byte(text, end)))))
+    if (token->single_word && ((begin > 0 && unicode::is_word(at_byte(text, before(text, begin)))) ||
+                               (end < text.size() && unicode::is_word(at_byte(text, end)))))
       continue;
     if (token->lstrip)
       while (begin > done && unicode::is_space(at_byte(text, before(text, begin)))) begin = before(text, begin);

@@ -2,7 +2,7 @@
 
 #include "common/utf8.hpp"
 #include "tokenizer/parts.hpp"
-#include "tokenizers/unicode.hpp"
+#include "unicode/characters.hpp"
 
 namespace fit::text {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/utf8.hpp"
-#include "tokenizers/unicode.hpp"
+#include "unicode/characters.hpp"
 
 namespace fit::text {
 namespace {
@@ -91,7 +91,7 @@ Normalized::Normalized(const std::string& given) : text_(given) {
   }
 }
 
-void Normalized::transform(const Changes& changes, std::size_t skipped) {
+void Normalized::transform(const unicode::Changes& changes, std::size_t skipped) {
   std::size_t at = 0;  // in the old text
   const auto skip = [&](std::size_t n) {
     for (; n > 0 && at < text_.size(); --n) utf8::next(text_, at);
@@ -99,7 +99,7 @@ void Normalized::transform(const Changes& changes, std::size_t skipped) {
   skip(skipped);
   std::string text;
   std::vector<Span> origins;
-  for (const Change& change : changes) {
+  for (const unicode::Change& change : changes) {
     const bool added = change.added > 0 || at >= text_.size();
     const Span origin = !added ? origins_[at] : at == 0 ? Span(begin_, begin_) : origins_[at - 1];
     if (!added) skip(1 + static_cast<std::size_t>(-change.added));
@@ -111,7 +111,7 @@ void Normalized::transform(const Changes& changes, std::size_t skipped) {
 }
 
 void Normalized::keep(const std::function<bool(char32_t)>& kept) {
-  Changes changes;
+  unicode::Changes changes;
   std::size_t first = 0;  // how many go before the first that is kept
   for (const char32_t c : characters(text_)) {
     if (kept(c))
@@ -125,7 +125,7 @@ void Normalized::keep(const std::function<bool(char32_t)>& kept) {
 }
 
 void Normalized::map(const std::function<char32_t(char32_t)>& to) {
-  Changes changes;
+  unicode::Changes changes;
   for (const char32_t c : characters(text_)) changes.push_back({to(c), 0});
   transform(changes);
 }
@@ -160,7 +160,7 @@ void Normalized::strip(bool left, bool right) {
   std::size_t begin = 0, end = all.size();
   while (left && begin < end && unicode::is_space(all[begin])) ++begin;
   while (right && end > begin && unicode::is_space(all[end - 1])) --end;
-  Changes changes;
+  unicode::Changes changes;
   for (std::size_t i = begin; i < end; ++i) changes.push_back({all[i], 0});
   transform(changes, begin);
 }

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "tokenizer/characters.hpp"
+#include "unicode/normal_forms.hpp"
 
 namespace fit::text {
 
@@ -42,7 +42,7 @@ class Normalized {
   Span origin(std::size_t begin, std::size_t end) const { return {origins_[begin].first, origins_[end - 1].second}; }
 
   /// Replaces the text behind the first `skipped` characters, which go.
-  void transform(const Changes& changes, std::size_t skipped = 0);
+  void transform(const unicode::Changes& changes, std::size_t skipped = 0);
   void keep(const std::function<bool(char32_t)>& kept);
   void map(const std::function<char32_t(char32_t)>& to);
   void prepend(const std::string& text);

@@ -1,6 +1,6 @@
 #include "tokenizer/parts.hpp"
 #include "tokenizer/regex.hpp"
-#include "tokenizers/unicode.hpp"
+#include "unicode/characters.hpp"
 
 namespace fit::text {
 
@@ -18,26 +18,19 @@ namespace {
 
 Normalizer normalizer_of(const io::Config& part);
 
-Changes lower_case_changes(const std::vector<char32_t>& text) {
-  Changes all;
+unicode::Changes lower_case_changes(const std::vector<char32_t>& text) {
+  unicode::Changes all;
   for (const char32_t c : text) {
     int added = 0;
-    for (const char32_t lower : lower_case_of(c)) all.push_back({lower, added++ > 0});
+    for (const char32_t lower : unicode::lower_case_of(c)) all.push_back({lower, added++ > 0});
   }
   return all;
 }
 
-// What BERT puts spaces around: the blocks of ideographs.
-bool is_chinese(char32_t c) {
-  return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) ||
-         (c >= 0x2A700 && c <= 0x2B73F) || (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
-         (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
-}
-
 void space_around_chinese(Normalized& x) {
-  Changes changes;
+  unicode::Changes changes;
   for (const char32_t c : characters(x.text())) {
-    if (is_chinese(c))
+    if (unicode::is_chinese(c))
       changes.insert(changes.end(), {{U' ', 0}, {c, 1}, {U' ', 1}});
     else
       changes.push_back({c, 0});
@@ -50,13 +43,13 @@ Normalizer bert_normalizer(const io::Config& part) {
   const bool lower = part.boolean("lowercase", true), strip = part.boolean("strip_accents", lower);
   return [=](Normalized& x) {
     if (clean) {
-      x.keep([](char32_t c) { return !is_control(c); });
+      x.keep([](char32_t c) { return !unicode::is_control(c); });
       x.map([](char32_t c) { return unicode::is_space(c) ? U' ' : c; });
     }
     if (chinese) space_around_chinese(x);
     if (strip) {
-      x.transform(decomposed(characters(x.text())));
-      x.keep([](char32_t c) { return !is_nonspacing(c); });
+      x.transform(unicode::decomposed(characters(x.text())));
+      x.keep([](char32_t c) { return !unicode::is_nonspacing(c); });
     }
     if (lower) x.transform(lower_case_changes(characters(x.text())));
   };
@@ -75,10 +68,11 @@ Normalizer normalizer_of(const io::Config& part) {
   const auto made = [&]() -> Normalizer {
     if (type == "Sequence") return sequence_of_normalizers(part);
     if (type == "BertNormalizer") return bert_normalizer(part);
-    if (type == "NFC") return [](Normalized& x) { x.transform(composed(characters(x.text()))); };
-    if (type == "NFD") return [](Normalized& x) { x.transform(decomposed(characters(x.text()))); };
+    if (type == "NFC") return [](Normalized& x) { x.transform(unicode::composed(characters(x.text()))); };
+    if (type == "NFD") return [](Normalized& x) { x.transform(unicode::decomposed(characters(x.text()))); };
     if (type == "Lowercase") return [](Normalized& x) { x.transform(lower_case_changes(characters(x.text()))); };
-    if (type == "StripAccents") return [](Normalized& x) { x.keep([](char32_t c) { return !is_combining(c); }); };
+    if (type == "StripAccents")
+      return [](Normalized& x) { x.keep([](char32_t c) { return !unicode::is_combining(c); }); };
     if (type == "Strip")
       return [left = part.boolean("strip_left"), right = part.boolean("strip_right")](Normalized& x) {
         x.strip(left, right);

@@ -1,6 +1,6 @@
 #include "tokenizer/parts.hpp"
 #include "tokenizer/regex.hpp"
-#include "tokenizers/unicode.hpp"
+#include "unicode/characters.hpp"
 
 namespace fit::text {
 
@@ -59,7 +59,7 @@ Behavior behavior_of(const io::Config& part, const io::Config::Value& absent = {
 
 void to_byte_characters(Normalized& part) {
   const std::string text = part.text();
-  Changes changes;
+  unicode::Changes changes;
   for (const char b : text)
     changes.push_back(
         {character_of_byte(static_cast<unsigned char>(b)), (static_cast<unsigned char>(b) & 0xC0) == 0x80});
@@ -118,7 +118,7 @@ PreTokenizer bert_pre_tokenizer() {
 
 // \w+|[^\w\s]+
 PreTokenizer words_and_signs() {
-  const auto kind = [](char32_t c) { return is_word(c) ? 1 : unicode::is_space(c) ? 0 : 2; };
+  const auto kind = [](char32_t c) { return unicode::is_word(c) ? 1 : unicode::is_space(c) ? 0 : 2; };
   return [kind](std::vector<Normalized>& parts) {
     each_part(parts, [&](const Normalized& part) {
       std::vector<Normalized> words;
@@ -141,7 +141,7 @@ PreTokenizer pre_tokenizer_of(const io::Config& part) {
     if (type == "Metaspace") return metaspace(part);
     if (type == "Split") return split_by(part);
     if (type == "Digits")
-      return splits(pattern_of(is_numeric),
+      return splits(pattern_of(unicode::is_numeric),
                     part.boolean("individual_digits", false) ? Behavior::isolated : Behavior::contiguous);
     if (type == "BertPreTokenizer") return bert_pre_tokenizer();
     if (type == "Whitespace") return words_and_signs();

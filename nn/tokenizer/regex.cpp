@@ -4,7 +4,7 @@
 
 #include "common/utf8.hpp"
 #include "tensor/check.hpp"
-#include "tokenizers/unicode.hpp"
+#include "unicode/characters.hpp"
 
 namespace fit::text {
 namespace {
@@ -19,7 +19,7 @@ constexpr std::size_t most_places = std::size_t{1} << 27;
 // One character of a pattern: a set of ranges and classes.
 struct RegexSet {
   struct Class {
-    CharacterSet holds;
+    unicode::CharacterSet holds;
     bool negated;
   };
   bool negated = false;
@@ -248,7 +248,7 @@ class Parser {
   RegexSet escape() {
     RegexSet set;
     const char32_t c = taken();
-    const auto of_class = [&](CharacterSet holds, bool negated) { set.classes.push_back({holds, negated}); };
+    const auto of_class = [&](unicode::CharacterSet holds, bool negated) { set.classes.push_back({holds, negated}); };
     switch (c) {
       case U's':
       case U'S':
@@ -256,18 +256,18 @@ class Parser {
         return set;
       case U'd':
       case U'D':
-        of_class(category("Nd"), c == U'D');
+        of_class(unicode::category("Nd"), c == U'D');
         return set;
       case U'w':
       case U'W':
-        of_class(is_regex_word, c == U'W');
+        of_class(unicode::is_regex_word, c == U'W');
         return set;
       case U'p':
       case U'P': {
         std::string name;
         if (!take(U'{')) fail("a class that is not \\p{…}");
         while (more() && !next_is(U'}') && name.size() < 3) unicode::append(name, taken());
-        const CharacterSet holds = category(name);
+        const unicode::CharacterSet holds = unicode::category(name);
         if (!take(U'}') || !holds) fail("a class that is not known, \\p{" + name + "}");
         of_class(holds, c == U'P');
         return set;

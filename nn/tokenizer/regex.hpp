@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "tokenizer/characters.hpp"
 #include "tokenizer/normalized.hpp"
+#include "unicode/characters.hpp"
 
 namespace fit::text {
 

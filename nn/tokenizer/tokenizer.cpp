@@ -8,7 +8,7 @@
 #include "io/atomic_file.hpp"
 #include "tokenizer/added_tokens.hpp"
 #include "tokenizers/tokens.hpp"
-#include "tokenizers/unicode.hpp"
+#include "unicode/characters.hpp"
 
 namespace fit::text {
 namespace {

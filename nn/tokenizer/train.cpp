@@ -5,7 +5,7 @@
 #include "tokenizer/parts.hpp"
 #include "tokenizer/regex.hpp"
 #include "tokenizers/learn_pairs.hpp"
-#include "tokenizers/unicode.hpp"
+#include "unicode/characters.hpp"
 
 namespace fit::text {
 

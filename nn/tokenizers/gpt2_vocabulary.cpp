@@ -7,7 +7,7 @@
 #include "io/json.hpp"
 #include "tensor/check.hpp"
 #include "tokenizers/tokens.hpp"
-#include "tokenizers/unicode.hpp"
+#include "unicode/characters.hpp"
 
 namespace fit::text {
 namespace {

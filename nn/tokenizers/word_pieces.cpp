@@ -8,7 +8,7 @@
 #include "fit/ops/ops.hpp"
 #include "tensor/check.hpp"
 #include "tokenizers/tokens.hpp"
-#include "tokenizers/unicode.hpp"
+#include "unicode/normal_forms.hpp"
 
 namespace fit::text {
 namespace {
@@ -20,6 +20,25 @@ std::string utf8_of(const std::u32string& word, std::size_t begin, std::size_t e
   std::string text;
   for (std::size_t i = begin; i < end; ++i) unicode::append(text, word[i]);
   return text;
+}
+
+// BERT's normalisation: lower case without accents and control characters, a space for white space, spaces around an
+// ideograph.
+unicode::Points normalized(const std::string& text) {
+  unicode::Points clean, all;
+  for (const char32_t c : unicode::points_of(word_pieces_op, text)) {
+    if (unicode::is_control(c)) continue;
+    if (unicode::is_chinese(c))
+      clean.insert(clean.end(), {U' ', c, U' '});
+    else
+      clean.push_back(unicode::is_space(c) ? U' ' : c);
+  }
+  for (const unicode::Change& change : unicode::decomposed(clean)) {
+    if (unicode::is_nonspacing(change.c)) continue;
+    const unicode::Points lower = unicode::lower_case_of(change.c);
+    all.insert(all.end(), lower.begin(), lower.end());
+  }
+  return all;
 }
 
 }  // namespace
@@ -75,14 +94,12 @@ void WordPieces::add_word(std::vector<std::int64_t>& ids, const std::u32string& 
 }
 
 void WordPieces::add_words(std::vector<std::int64_t>& ids, const std::string& text) const {
-  unicode::Points clean;
-  for (const char32_t c : unicode::points_of(word_pieces_op, text)) unicode::append_for_bert(clean, c);
   std::u32string word;
   const auto finish = [&] {
     if (!word.empty()) add_word(ids, word);
     word.clear();
   };
-  for (const char32_t c : clean) {
+  for (const char32_t c : normalized(text)) {
     const bool alone = unicode::is_punctuation(c);
     if (c == U' ' || alone) finish();
     if (c != U' ') word += c;

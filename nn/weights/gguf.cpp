@@ -12,7 +12,7 @@
 #include "io/gguf.hpp"
 #include "layer/parametrized.hpp"
 #include "tensor/check.hpp"
-#include "tokenizers/unicode.hpp"
+#include "unicode/characters.hpp"
 #include "weights/maps.hpp"
 #include "weights/steps.hpp"
 

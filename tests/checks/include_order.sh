@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$1"
 wrong=$(for list in "core base threads kernels/simd kernels matmul attention/visibility attention/kernel \
     linear_attention/kernel tensor graph ops int8 attention/score attention linear_attention backward io" \
-  "nn common dist layer layers attention inspect loss distributions models lens optim data tokenizers tokenizer chat weights hub metrics \
+  "nn common dist layer layers attention inspect loss distributions models lens optim data unicode tokenizers tokenizer chat weights hub metrics \
     training onnx plot"; do
   grep -rHoE '^#include "[^"]+"' --include='*.[hc]pp' "${list%% *}" | awk -F'[:"]' -v list="$list" '
     BEGIN { for (n = split(list, order, " "); n > 1; --n) rank[order[n]] = n }

@@ -1,62 +1,15 @@
-#include "tokenizer/characters.hpp"
+#include "unicode/normal_forms.hpp"
 
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
-#include "tokenizers/unicode.hpp"
+#include "unicode/rows.hpp"
 
-namespace fit::text {
+namespace fit::unicode {
 namespace {
-
-using Points = std::vector<char32_t>;
-
-// Ranges of characters, with a bitmap of the first 128.
-class RangeSet {
- public:
-  explicit RangeSet(const tables::Table& table) {
-    char32_t end = 0;
-    for (std::size_t i = 0; i + 1 < table.size; i += 2) {
-      begins_.push_back(end + static_cast<char32_t>(table.numbers[i]));
-      end = begins_.back() + static_cast<char32_t>(table.numbers[i + 1]);
-      ends_.push_back(end);
-    }
-    for (char32_t c = 0; c < 128; ++c) ascii_[c] = found(c);
-  }
-  bool holds(char32_t c) const { return c < 128 ? ascii_[c] : found(c); }
-
- private:
-  bool found(char32_t c) const {
-    const auto at = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), c) - ends_.begin());
-    return at < ends_.size() && c >= begins_[at];
-  }
-  Points begins_, ends_;
-  bool ascii_[128];
-};
-
-template <const tables::Table& table>
-bool in(char32_t c) {
-  static const RangeSet set(table);
-  return set.holds(c);
-}
-
-bool is_other_letter(char32_t c) {
-  return unicode::is_letter(c) && !in<tables::category_Lu>(c) && !in<tables::category_Ll>(c) &&
-         !in<tables::category_Lt>(c) && !in<tables::category_Lm>(c);
-}
-
-// Rows of a character, how many it becomes, and these.
-std::unordered_map<char32_t, Points> rows_of(const tables::Table& table) {
-  std::unordered_map<char32_t, Points> all;
-  for (std::size_t i = 0; i + 1 < table.size;) {
-    const auto n = static_cast<std::size_t>(table.numbers[i + 1]);
-    Points& to = all[static_cast<char32_t>(table.numbers[i])];
-    for (std::size_t k = 0; k < n; ++k) to.push_back(static_cast<char32_t>(table.numbers[i + 2 + k]));
-    i += 2 + n;
-  }
-  return all;
-}
 
 std::unordered_map<char32_t, int> combining_class_map() {
   std::unordered_map<char32_t, int> all;
@@ -117,24 +70,6 @@ void append_decomposition(Points& to, char32_t c) {
 
 }  // namespace
 
-CharacterSet category(const std::string& name) {
-  static const std::unordered_map<std::string, CharacterSet> all = {
-      {"L", unicode::is_letter},       {"N", unicode::is_number},       {"M", in<tables::category_M>},
-      {"P", in<tables::category_P>},   {"S", in<tables::category_S>},   {"Lu", in<tables::category_Lu>},
-      {"Ll", in<tables::category_Ll>}, {"Lt", in<tables::category_Lt>}, {"Lm", in<tables::category_Lm>},
-      {"Lo", is_other_letter},         {"Nd", in<tables::category_Nd>},
-  };
-  const auto found = all.find(name);
-  return found == all.end() ? nullptr : found->second;
-}
-
-bool is_control(char32_t c) { return in<tables::control>(c); }
-bool is_nonspacing(char32_t c) { return in<tables::nonspacing>(c); }
-bool is_combining(char32_t c) { return in<tables::combining>(c); }
-bool is_numeric(char32_t c) { return in<tables::numeric>(c); }
-bool is_word(char32_t c) { return in<tables::word>(c); }
-bool is_regex_word(char32_t c) { return in<tables::regex_word>(c); }
-
 Changes decomposed(const Points& text) {
   Changes all;
   std::size_t sorted = 0;
@@ -179,21 +114,4 @@ Changes composed(const Points& text) {
   return all;
 }
 
-std::vector<char32_t> lower_case_of(char32_t c) {
-  static const std::unordered_map<char32_t, Points> all = [] {
-    std::unordered_map<char32_t, Points> map = rows_of(tables::lower_case_several);
-    const tables::Table& t = tables::lower_case;
-    std::int32_t first = 0;
-    for (std::size_t i = 0; i + 4 < t.size; i += 5) {
-      first += t.numbers[i];
-      for (std::int32_t k = 0; k < t.numbers[i + 1]; ++k)
-        map[static_cast<char32_t>(first + k * t.numbers[i + 2])] = {
-            static_cast<char32_t>(first + t.numbers[i + 3] + k * t.numbers[i + 4])};
-    }
-    return map;
-  }();
-  const auto found = all.find(c);
-  return found == all.end() ? Points{c} : found->second;
-}
-
-}  // namespace fit::text
+}  // namespace fit::unicode

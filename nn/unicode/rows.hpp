@@ -1,0 +1,20 @@
+#pragma once
+#include <unordered_map>
+
+#include "unicode/characters.hpp"
+
+namespace fit::unicode {
+
+/// A table of rows: a character, how many it becomes, and these.
+inline std::unordered_map<char32_t, Points> rows_of(const tables::Table& table) {
+  std::unordered_map<char32_t, Points> all;
+  for (std::size_t i = 0; i + 1 < table.size;) {
+    const auto n = static_cast<std::size_t>(table.numbers[i + 1]);
+    Points& to = all[static_cast<char32_t>(table.numbers[i])];
+    for (std::size_t k = 0; k < n; ++k) to.push_back(static_cast<char32_t>(table.numbers[i + 2 + k]));
+    i += 2 + n;
+  }
+  return all;
+}
+
+}  // namespace fit::unicode
