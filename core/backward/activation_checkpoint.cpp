@@ -75,13 +75,13 @@ Tensor placeholder(const Place& place) {
 }
 Place place_of(const Tensor& t) { return {t.impl()->node, t.impl()->output}; }
 
-// Calls visit(edge) for each edge that leaves the part of the graph behind `roots` recorded after node number `begin`.
+// Calls visit(edge) for each edge that leaves the part of the graph behind `roots` recorded in a region.
 template <class Visit>
-void each_entry(const std::vector<Tensor>& roots, std::uint64_t begin, const Visit& visit) {
+void each_entry(const std::vector<Tensor>& roots, std::uint64_t region, const Visit& visit) {
   std::unordered_set<Node*> seen;
   std::vector<Node*> inside;
   const auto enter = [&](Node* n) {
-    if (n->leaf() || n->sequence <= begin) return false;
+    if (n->leaf() || n->region < region) return false;
     if (seen.insert(n).second) inside.push_back(n);
     return true;
   };
@@ -96,8 +96,8 @@ void each_entry(const std::vector<Tensor>& roots, std::uint64_t begin, const Vis
 }
 
 // With `all`, only leaves may have no detour.
-void redirect(const std::vector<Tensor>& roots, std::uint64_t begin, const Detour& detour, bool all) {
-  each_entry(roots, begin, [&](detail::Edge& edge) {
+void redirect(const std::vector<Tensor>& roots, std::uint64_t region, const Detour& detour, bool all) {
+  each_entry(roots, region, [&](detail::Edge& edge) {
     const auto to = detour.find({edge.node, edge.output});
     if (to == detour.end()) {
       if (all && !edge.node->leaf())
@@ -131,9 +131,14 @@ struct Checkpoint {
     return y;
   }
 
-  void find_entries(const Tensor& y, std::uint64_t begin) {
+  Tensor first() {
+    const detail::Scoped region(detail::region, used.region);
+    return compute(Tape::Mode::write);
+  }
+
+  void find_entries(const Tensor& y) {
     std::set<Place> places;
-    each_entry({y}, begin, [&](const detail::Edge& edge) {
+    each_entry({y}, used.region, [&](const detail::Edge& edge) {
       if (places.insert({edge.node, edge.output}).second) entries.push_back(placeholder({edge.node, edge.output}));
     });
   }
@@ -154,7 +159,7 @@ struct Checkpoint {
                     " that f uses was changed in place before backward(): f would compute something else");
     const bool recording = b.recording();
     const EnableGrad recorded;
-    const std::uint64_t begin = detail::newest_sequence();
+    const detail::Scoped region(detail::region, detail::new_region());
     const Tensor y = compute(Tape::Mode::read), dy = b.dy();
     if (!y.defined() || y.shape() != dy.shape() || !y.requires_grad())
       check::fail(op, "f gave something else when it was computed again: it must do the same each time");
@@ -173,10 +178,10 @@ struct Checkpoint {
       wanted.push_back(leaves.back());
       numbers.push_back(static_cast<int>(i));
     }
-    redirect({y}, begin, there, true);
+    redirect({y}, detail::region, there, true);
     const std::vector<Tensor> gradients =
         grad({y}, wanted, {dy}, recording ? allow_unused | create_graph : allow_unused);
-    if (recording) redirect(gradients, begin, back, false);
+    if (recording) redirect(gradients, detail::region, back, false);
     for (std::size_t k = 0; k < gradients.size(); ++k) b.give(numbers[k], gradients[k]);
   }
 };
@@ -192,11 +197,11 @@ Tensor checkpoint(std::function<Tensor(const Tensor&)> f, const Tensor& x) {
   const auto c = std::make_shared<Checkpoint>();
   c->f = std::move(f);
   c->x = x;
-  const std::uint64_t begin = c->used.begin = detail::newest_sequence();
-  Tensor y = c->compute(Tape::Mode::write);
+  c->used.region = detail::new_region();
+  Tensor y = c->first();
   check::defined(op, "what f gave", y);
-  if (!y.requires_grad() || y.is_leaf() || y.impl()->node->sequence <= begin) return y;  // nothing was recorded
-  c->find_entries(y, begin);
+  if (!y.requires_grad() || y.is_leaf() || y.impl()->node->region < c->used.region) return y;  // nothing was recorded
+  c->find_entries(y);
   y = y.detach();  // frees the graph of f
   c->find_used(y);
   Tensor result =

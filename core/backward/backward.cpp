@@ -108,7 +108,13 @@ class Run {
   }
 
   // Whether n gets a gradient.
-  bool wants(const Node& n) const { return captures_ ? captures_->wants(n) : n.needed && !n.detached; }
+  bool wants(const Node& n) const {
+    if (captures_) return captures_->wants(n);
+    if (n.replaced)
+      check::fail("backward", "a leaf of shape ", n.outputs[0].shape, " and type ", n.outputs[0].dtype,
+                  " has another type now: convert it before the forward pass");
+    return n.needed && !n.detached;
+  }
   // The gradient so far of an output of a node that gets one, to add to.
   Tensor& begun_sum(Node& n, std::uint32_t output) {
     if (n.leaf() && !captures_) leaves_.begin_sum(n);

@@ -42,12 +42,14 @@ struct Node {
   std::uint8_t queued = 0;       // nesting depth of the backward() in whose queue it waits; 0: none
   bool captured = false;         // grad() returns an output's gradient
   bool needed = true;            // on a path to an input of grad()
-  bool detached = false;         // a leaf without a tensor: it was destroyed
+  bool detached = false;         // a leaf without a tensor that trains: it was destroyed, or is frozen
+  bool replaced = false;         // a leaf whose tensor has another type since, and another leaf
   std::uint32_t marked_by = 0;   // the last grad() that marked it
   std::uint32_t counted_by = 0;  // the last backward() that counted its edges for hooks of leaves; of a leaf: the last
                                  // outermost one that gave it a gradient
   SizeClass size;                // of its memory block
   std::uint64_t sequence = 0;    // creation number: inputs have smaller ones
+  std::uint64_t region = 0;      // the innermost region that recorded it, or 0
   const char* op = nullptr;      // null for a leaf
   void (*adjoint)(Backward&, const void*) = nullptr;
   Edge* edges = nullptr;
@@ -69,11 +71,15 @@ struct ReadLog {
   void note(const TensorImpl& t);
   void note(const Inputs& in, const Keep& keep);
 
-  std::uint64_t begin = 0;  // nodes up to this number are from outside
+  std::uint64_t region = 0;  // nodes of earlier ones are from outside
   std::unordered_map<const Storage*, Read> reads;
 };
 inline thread_local ReadLog* read_log = nullptr;  // null: nothing is noted
 
+/// The innermost region that a thread records in, or 0. Nodes of `mine` and of the regions within it have at least its
+/// number, on whatever threads the others were recorded.
+inline thread_local std::uint64_t region = 0;
+std::uint64_t new_region() noexcept;
 /// The creation number of the newest node of this thread.
 std::uint64_t newest_sequence() noexcept;
 /// A node and all nodes from which it was computed, in creation order; leaves first.

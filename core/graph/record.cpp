@@ -88,13 +88,18 @@ void ReadLog::note(const TensorImpl& t) {
 
 void ReadLog::note(const Inputs& in, const Keep& keep) {
   const auto add = [this](const TensorImpl* t) {
-    if (t && (!t->node || t->node->sequence <= begin)) note(*t);
+    if (t && (!t->node || t->node->region < region)) note(*t);
   };
   for (int i = 0; i < in.size(); ++i) add(in[i].impl());
   for (int i = 0; i < keep.extra_count; ++i) add(keep.extras[i]->impl());
 }
 
 std::uint64_t newest_sequence() noexcept { return last_sequence; }
+
+std::uint64_t new_region() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
 
 std::vector<Node*> nodes_behind(Node* last) {
   std::vector<Node*> found{last};
@@ -167,6 +172,7 @@ void* attach_node(const char* op, const Inputs& in, Tensor* outputs, int count, 
     if (kept > 0 && mask >> i & 1) n->saved[slot++] = save(in[i]);
   }
   n->sequence = last_sequence = sequence + 1;
+  n->region = region;
   for (int i = 0; i < count; ++i) {
     TensorImpl* t = outputs[i].impl();
     new (&n->outputs[i]) Output{t->shape, t->dtype, Tensor(), nullptr};

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/from_chars.hpp"
 #include "chat/jinja.hpp"
 
 namespace fit::jinja {
@@ -393,7 +394,11 @@ class TemplateParser {
     if (token.kind == Token::Kind::number) {
       ++at_;
       if (token.text.size() > 18) wrong("a number that is too long");
-      if (token.text.find('.') != std::string::npos) return literal(std::stod(token.text));
+      if (token.text.find('.') != std::string::npos) {
+        double value = 0;
+        from_chars(token.text.data(), token.text.data() + token.text.size(), value);  // in every locale
+        return literal(value);
+      }
       return literal(std::stoll(token.text));
     }
     if (token.kind == Token::Kind::name) {

@@ -11,6 +11,7 @@
 #include "common/load.hpp"
 #include "common/rollback.hpp"
 #include "fit/detail/thread_state.hpp"
+#include "fit/graph/autocast.hpp"
 #include "fit/graph/graph.hpp"
 #include "fit/nn/data/data.hpp"
 #include "fit/ops/ops.hpp"
@@ -70,9 +71,10 @@ Sampler bucket_sampler(std::vector<std::int64_t> lengths, std::int64_t pool) {
 // the thread with the last example of a batch collates it.
 class DataLoader::Workers {
  public:
-  Workers(const DataLoader& loader, std::int64_t begin, std::int64_t end, int ahead, int threads)
+  Workers(const DataLoader& loader, std::int64_t begin, std::int64_t end, std::int64_t ahead, int threads)
       : loader_(loader), first_(begin), filled_(begin), end_(end), slots_(static_cast<std::size_t>(ahead)) {
-    for (Slot& s : slots_) s.examples.reserve(static_cast<std::size_t>(loader.options_.batch_size()));
+    const auto most = static_cast<std::int64_t>(loader.order_.size());  // of a batch
+    for (Slot& s : slots_) s.examples.reserve(static_cast<std::size_t>(std::min(loader.options_.batch_size(), most)));
     threads_.reserve(static_cast<std::size_t>(threads));
     const Rollback joined([this] { stop(); });
     for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
@@ -261,8 +263,10 @@ bool DataLoader::next(Batch& batch) {
     return false;
   }
   const int threads = options_.workers(), ahead = options_.prefetch();
-  if ((threads > 0 || ahead > 0) && !workers_)
-    workers_ = std::make_unique<Workers>(*this, done_, size(), ahead > 0 ? ahead : 2, std::max(threads, 1));
+  if ((threads > 0 || ahead > 0) && !workers_) {
+    const std::int64_t left = std::max<std::int64_t>(size() - done_, 1), wanted = ahead > 0 ? ahead : 2;
+    workers_ = std::make_unique<Workers>(*this, done_, size(), std::min(wanted, left), std::max(threads, 1));
+  }
   const Rollback make_it_again([this] { workers_.reset(); });
   if (workers_) {
     batch = workers_->take();
@@ -301,8 +305,19 @@ DataLoader::Span DataLoader::examples_of(std::int64_t index) const {
   return own ? Span{rows.first, rows.first + rows.count} : Span{0, rows.of};
 }
 
+namespace {
+
+// Workers have threads of their own, so batches do not depend on the modes of the thread that takes them.
+struct OwnMode {
+  Autocast precision{float32};
+  detail::Scoped<bool> reproducible{detail::thread_state.reproducible, false};
+};
+
+}  // namespace
+
 Example DataLoader::example(std::int64_t index, std::int64_t i) const {
   const NoGrad no_grad;
+  const OwnMode mode;
   const std::int64_t place = index * options_.batch_size() + i, id = order_[place];
   const KeyedDraws draws(seed_, static_cast<std::uint64_t>(epoch_), static_cast<std::uint64_t>(place));
   const auto name = [id] { return "example " + std::to_string(id) + " of the dataset"; };
@@ -320,6 +335,7 @@ Example DataLoader::example(std::int64_t index, std::int64_t i) const {
 
 Batch DataLoader::collated(std::int64_t index, const std::vector<Example>& examples) const {
   const NoGrad no_grad;
+  const OwnMode mode;
   // Keyed beyond all places of examples: collate may draw, too.
   const KeyedDraws draws(seed_, static_cast<std::uint64_t>(epoch_), ~static_cast<std::uint64_t>(index));
   const dist::Rows rows = rows_of(index).or_last();

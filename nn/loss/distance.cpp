@@ -116,7 +116,7 @@ Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& tar
     if (!all(same || eq(target, -1)).item<bool>()) check::fail(op, "target has other numbers than 1 and -1");
     constexpr double eps = 1e-12f;  // PyTorch's is a float
     const Tensor norms = sqrt((sum(a * a, {-1}) + eps) * (sum(b * b, {-1}) + eps)), cosine = sum(a * b, {-1}) / norms;
-    const Tensor apart = clamp(cosine - options.margin(), 0, std::numeric_limits<double>::infinity());
+    const Tensor apart = relu(cosine - options.margin());
     return reduced(where(same, 1 - cosine, apart), options.reduction());
   });
 }

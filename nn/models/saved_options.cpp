@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstdio>
-#include <cstdlib>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
+#include "base/from_chars.hpp"
 #include "fit/nn/models/bert.hpp"
 #include "tensor/check.hpp"
 
@@ -23,22 +23,23 @@ bool parse(const std::string& s, bool& v) {
 }
 
 std::string text(std::int64_t v) { return std::to_string(v); }
-bool parse(const std::string& s, std::int64_t& v) {
-  const auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), v);
+// A number, written as in every locale.
+template <class Number>
+bool parse_number(const std::string& s, Number& v) {
+  const auto [end, error] = from_chars(s.data(), s.data() + s.size(), v);
   return error == std::errc() && end == s.data() + s.size();
 }
+bool parse(const std::string& s, std::int64_t& v) { return parse_number(s, v); }
+bool parse(const std::string& s, double& v) { return parse_number(s, v); }
 
-bool parse(const std::string& s, double& v) {
-  char* end = nullptr;
-  v = std::strtod(s.c_str(), &end);
-  return !s.empty() && *end == 0;
-}
 // The fewest digits, of 15 and 17, that are this number.
 std::string text(double v) {
-  char digits[32];
-  std::snprintf(digits, sizeof digits, "%.15g", v);
-  if (std::strtod(digits, nullptr) != v) std::snprintf(digits, sizeof digits, "%.17g", v);
-  return digits;
+  const auto digits = [&](int precision) {
+    char all[32];
+    return std::string(all, std::to_chars(all, all + sizeof all, v, std::chars_format::general, precision).ptr);
+  };
+  double read = 0;
+  return parse(digits(15), read) && read == v ? digits(15) : digits(17);
 }
 
 std::string text(const std::vector<std::int64_t>& list) {

@@ -416,15 +416,17 @@ std::vector<Piece> Regex::pieces(const std::string& text) const {
   const auto add_rest = [&](std::size_t end) {
     if (end > rest) all.push_back({bytes[rest], bytes[end], false});
   };
-  for (std::size_t at = 0; at < points.size();) {
+  for (std::size_t at = 0; at <= points.size();) {
     const std::optional<std::size_t> end = matcher.match(at);
-    if (!end || *end == at) {
+    const bool empty = end && *end == at;
+    if (!end || (empty && at == rest && !all.empty())) {
       ++at;
       continue;
     }
     add_rest(at);
     all.push_back({bytes[at], bytes[*end], true});
-    rest = at = *end;
+    rest = *end;
+    at = *end + empty;
   }
   add_rest(points.size());
   return all;

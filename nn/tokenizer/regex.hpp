@@ -21,7 +21,7 @@ class Regex {
  public:
   /// Throws Error, with the pattern, for anything else.
   explicit Regex(const std::string& pattern);
-  /// The matches of a text, from the left, none of them empty, and what lies between.
+  /// The matches of a text, from the left, and what lies between. A match may be empty, but not behind another match.
   std::vector<Piece> pieces(const std::string& text) const;
 
   struct Program;

@@ -176,9 +176,30 @@ Checkpoint& Checkpoint::add(const std::string& name, std::function<StateDict()> 
   return *this;
 }
 
+Checkpoint& Checkpoint::add_place(const std::string& name, std::function<StateDict()> save,
+                                  std::function<void(const StateDict&)> load,
+                                  std::function<void(const StateDict&)> check) {
+  add(name, std::move(save), std::move(load), std::move(check));
+  parts_.back().place = true;
+  return *this;
+}
+
+std::vector<StateDict> Checkpoint::places() const {
+  std::vector<StateDict> all;
+  for (const Part& p : parts_)
+    if (p.place) all.push_back(p.save());
+  return all;
+}
+
+void Checkpoint::set_places(const std::vector<StateDict>& places) {
+  auto next = places.begin();
+  for (const Part& p : parts_)
+    if (p.place && next != places.end()) p.load(*next++);
+}
+
 Checkpoint& Checkpoint::add(const std::string& name, Generator& generator) {
   const auto save = [&generator] { return StateDict{{"seed_and_calls", words_of(generator)}}; };
-  return add(name, save, [save, &generator](const StateDict& state) {
+  return add_place(name, save, [save, &generator](const StateDict& state) {
     const StateDict mine = save();
     nn::load_values("load_state_dict", "Generator", mine, state);
     const auto words = mine[0].second.data<std::int64_t>();

@@ -73,7 +73,7 @@ Trainer::Trainer(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader
   if (!loss_) check::fail("Trainer", "loss is empty: it must make a batch's loss");
   if (loader_.size() == 0) check::fail("Trainer", "the loader has no batches: there is nothing to train on");
   checkpoint_.add("model", model_).add("optimizer", optimizer_).add("loader", loader_).add("early_stopping", early_);
-  files_ = std::make_shared<detail::TrainingFiles>(model_, loader_, checkpoint_, options_, world_);
+  files_ = std::make_shared<detail::TrainingFiles>(model_, checkpoint_, options_, world_);
   add_validation_loader();
 }
 
@@ -123,12 +123,11 @@ TrainerResult Trainer::run() {
   try {
     train(bar, result);
   } catch (const dist::AgreedError&) {
-    files_->reset_buffers();
-    files_->save_after_error(bar);
+    save_after_error(bar);
     throw;
   } catch (...) {
     files_->reset_buffers();
-    if (world_.size() == 1) files_->save_after_error(bar);  // saving needs all ranks
+    if (world_.size() == 1) save_after_error(bar);  // saving needs all ranks
     throw;
   }
   files_->save_last();
@@ -168,12 +167,13 @@ void Trainer::train(ProgressBar& bar, TrainerResult& result) {
       batches = 0;
       if (validation_.loss && due(validation_.every)) {
         validate();
+        files_->end_change();
         bar.print("step " + std::to_string(checkpoint_.step) + ": validation " + std::to_string(row_["validation"]));
       }
       if (heads_.look && due(heads_.every)) look();
-      if (due(options_.log_every()) || row_.count("validation")) {
+      if (row_is_due()) {
         metrics_.add(row_);
-        TrainingRow row = row_;
+        TrainingRow row = std::exchange(row_, {});
         row["tokens"] = static_cast<double>(std::exchange(tokens_since, 0));
         tell([&](TrainingListener& listener) { listener.on_step(row); });
       }
@@ -181,6 +181,18 @@ void Trainer::train(ProgressBar& bar, TrainerResult& result) {
       if (save_due_ || due(options_.save_every() > 0 ? options_.save_every() : validation_.every)) files_->save_last();
     }
   }
+}
+
+bool Trainer::row_is_due() const {
+  return row_.count("step") > 0 && (due(options_.log_every()) || (validation_.loss && due(validation_.every)));
+}
+
+// The last complete step may lack its row, if the error came in its validation.
+void Trainer::save_after_error(ProgressBar& bar) noexcept try {
+  files_->reset_buffers();
+  files_->save_after_error(bar);
+  if (row_is_due()) metrics_.add(std::exchange(row_, {}));
+} catch (...) {  // run() rethrows the first error
 }
 
 void Trainer::warn_without_gradient(ProgressBar& bar, TrainerResult& result) const {

@@ -25,7 +25,7 @@ Trainer& Trainer::validation(data::DataLoader& loader, std::int64_t every) {
 
 // The place of the next validation. It is no loader if there is none, and a file of before has none.
 void Trainer::add_validation_loader() {
-  checkpoint_.add(
+  checkpoint_.add_place(
       "validation", [this] { return validation_.loader ? validation_.loader->state_dict() : StateDict(); },
       [this](const StateDict& place) {
         if (validation_.loader && !place.empty()) validation_.loader->load_state_dict(place);

@@ -32,9 +32,9 @@ void link_file(const std::string& from, const std::string& to) {
 
 }  // namespace
 
-TrainingFiles::TrainingFiles(nn::Layer& model, data::DataLoader& loader, Checkpoint& checkpoint,
-                             const TrainerOptions& options, dist::World& world)
-    : model_(model), loader_(loader), checkpoint_(checkpoint), options_(options), world_(world) {}
+TrainingFiles::TrainingFiles(nn::Layer& model, Checkpoint& checkpoint, const TrainerOptions& options,
+                             dist::World& world)
+    : model_(model), checkpoint_(checkpoint), options_(options), world_(world) {}
 
 std::shared_ptr<void> TrainingFiles::begin() {
   std::shared_ptr<void> folder = hold_folder();
@@ -133,8 +133,7 @@ bool TrainingFiles::due() const {
 }
 
 void TrainingFiles::end_change() {
-  const Generator& g = default_generator();
-  last_ = {loader_.state_dict(), g.seed(), g.calls(), true};
+  last_ = {checkpoint_.places(), true};
   buffers_->update();
 }
 
@@ -145,8 +144,7 @@ void TrainingFiles::reset_buffers() noexcept try {
 
 void TrainingFiles::save_after_error(ProgressBar& bar) noexcept try {
   if (options_.out().empty() || !last_.whole || checkpoint_.step == 0 || saved_step_ == checkpoint_.step) return;
-  loader_.load_state_dict(last_.loader);
-  default_generator().set_state(last_.seed, last_.calls);
+  checkpoint_.set_places(last_.places);
   save_last();
   bar.print("An error ended it in step " + std::to_string(checkpoint_.step + 1) + "; the state after step " +
             std::to_string(checkpoint_.step) + " is saved in " + path(last_name));

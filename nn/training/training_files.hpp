@@ -14,8 +14,7 @@ namespace fit::detail {
 /// The files of a training, and the state after its last complete step, which is saved if a step fails.
 class TrainingFiles {
  public:
-  TrainingFiles(nn::Layer& model, data::DataLoader& loader, Checkpoint& checkpoint, const TrainerOptions& options,
-                dist::World& world);
+  TrainingFiles(nn::Layer& model, Checkpoint& checkpoint, const TrainerOptions& options, dist::World& world);
 
   /// Whether this rank writes files.
   bool writes() const { return world_.rank() == 0 && !options_.out().empty(); }
@@ -32,12 +31,12 @@ class TrainingFiles {
   /// Whether this rank asks for a save: save_minutes have passed since the last one.
   bool due() const;
 
-  /// A step changes the model, the optimiser, the loader and the generator between the two calls.
+  /// A step changes the model, the optimiser, the loader and the generators between the two calls.
   void begin_change() { last_.whole = false; }
   void end_change();
   /// Resets the buffers to the last complete step.
   void reset_buffers() noexcept;
-  /// Call reset_buffers() before. Resets the loader and the generator to the last complete step, too. So the resumed
+  /// Call reset_buffers() before. Resets the loaders and the generators to the last complete step, too. So the resumed
   /// training repeats the failed step with the same batches and random numbers.
   void save_after_error(ProgressBar& bar) noexcept;
 
@@ -47,7 +46,6 @@ class TrainingFiles {
   void check_finite(const char* name) const;
 
   nn::Layer& model_;
-  data::DataLoader& loader_;
   Checkpoint& checkpoint_;
   const TrainerOptions& options_;
   dist::World& world_;
@@ -56,9 +54,8 @@ class TrainingFiles {
   std::int64_t saved_step_ = -1;
   double saved_ = 0;  // seconds of the clock
   struct {
-    StateDict loader;
-    std::uint64_t seed = 0, calls = 0;  // of the default generator
-    bool whole = false;                 // no step has begun to change the model since
+    std::vector<StateDict> places;  // of the checkpoint
+    bool whole = false;             // no step has begun to change the model since
   } last_;
   std::unique_ptr<nn::SavedBuffers> buffers_;
 };

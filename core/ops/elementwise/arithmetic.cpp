@@ -61,10 +61,9 @@ Tensor mul(const Tensor& a, const Tensor& b) {
 
 Tensor div(const Tensor& a, const Tensor& b) {
   return record("div", {a, b}, forward<Div>(a, b), keep::input(1) | keep::output, [](Backward& g) {
-    // da = dz / b;  db = -dz z / b
-    Tensor da = div(g.dy(), g.x(1));
-    if (g.wants(1)) g.give(1, neg(mul(da, g.y())));
-    g.give(0, std::move(da));
+    // da = dz / b;  db = -dz (z / b): dz / b may be infinite where z is 0
+    if (g.wants(1)) g.give(1, neg(mul(g.dy(), div(g.y(), g.x(1)))));
+    if (g.wants(0)) g.give(0, div(g.dy(), g.x(1)));
   });
 }
 
@@ -96,7 +95,7 @@ Tensor div(const Tensor& a, Scalar b) {
 Tensor div(Scalar a, const Tensor& b) {
   return record({"div", {{"self", a.value()}}}, {b}, forward<Div>(b, a, true), keep::inputs | keep::output,
                 [](Backward& g) {
-                  g.give(0, neg(mul(div(g.dy(), g.x(0)), g.y())));  // db = -dz z / b
+                  g.give(0, neg(mul(g.dy(), div(g.y(), g.x(0)))));  // db = -dz (z / b)
                 });
 }
 

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -158,8 +159,10 @@ Tensor softplus(const Tensor& x, double beta) {
   if (!(beta > 0 && std::isfinite(beta))) check::fail("softplus", "beta is ", beta, ": it must be positive and finite");
   if (beta == 1) return apply(Function::softplus, x);
   check::defined("softplus", "x", x);
-  return with_precision(Precision::float32, {x},
-                        [&](const Tensor& x) { return apply(Function::softplus, as_floating(x) * beta) / beta; });
+  return with_precision(Precision::float32, {x}, [&](const Tensor& given) {
+    const Tensor x = as_floating(given), scaled = x * beta;
+    return where(eq(scaled, std::numeric_limits<double>::infinity()), x, apply(Function::softplus, scaled) / beta);
+  });
 }
 Tensor prelu(const Tensor& x, const Tensor& weight) {
   check::floating("prelu", "x", x);

@@ -106,7 +106,7 @@ Place resolve(const char* op, const std::vector<Index>& where, const Shape& whol
     for (; axes > 0; --axes) along(0, 1, whole[axis], true);
   };
   for (const Index& i : where) {
-    ++at;
+    if (i.kind != Index::Kind::number) ++at;
     switch (i.kind) {
       case Index::Kind::number:
         along(from_front(op, i.number, axis, whole), 1, 1, false);

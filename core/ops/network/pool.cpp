@@ -23,7 +23,7 @@ void expect_pool(const char* op, int axes, const Tensor& x, const PerAxis& size,
   for (int a = 0; a < axes; ++a) {
     if (size[a] < 1 || size[a] > largest || stride[a] < 1 || o.dilation()[a] < 1 || o.dilation()[a] > largest)
       check::fail(op, "size is ", size.str(), ", stride ", o.stride().str(), ", dilation ", o.dilation().str(),
-                  ": all must be positive (or the stride 0, for size)");
+                  ": all must be positive, and at most ", largest, " (or the stride 0, for size)");
     if (o.padding()[a] < 0 || o.padding()[a] > size[a] / 2)
       check::fail(op, "padding is ", o.padding().str(), ": it must be in 0 … ", size[a] / 2, ", half the size ",
                   size.str());

@@ -4,15 +4,17 @@
 
 namespace fit {
 
-/// y, a cumulative result along an axis, without each element's own share: y[i - 1] at i, and `start` at the beginning
-/// (or at the end, if it was cumulated from there).
-inline Tensor exclusive(const Tensor& y, int axis, const CumulativeOptions& o, double start) {
-  if (!o.exclusive()) return y;
-  if (y.rank() == 0) return reshape(exclusive(reshape(y, Shape{1}), 0, o, start), Shape{});  // with its graph
-  const std::int64_t n = y.size(axis);
-  if (n == 0) return y;
-  const Tensor first = full(y.shape().with(axis, 1), start, y.dtype());
-  return o.reverse() ? cat({slice(y, axis, 1, n), first}, axis) : cat({first, slice(y, axis, 0, n - 1)}, axis);
+/// cumulate(x) along an axis; exclusive: of the elements before each one, and `start` where there are none. The element
+/// that no result depends on is left out before: not finite, it would spoil gradients.
+template <class Cumulate>
+Tensor cumulated(const Tensor& x, int axis, const CumulativeOptions& o, double start, const Cumulate& cumulate) {
+  if (!o.exclusive()) return cumulate(x);
+  if (x.rank() == 0) return reshape(cumulated(reshape(x, Shape{1}), 0, o, start, cumulate), Shape{});  // with its graph
+  const std::int64_t n = x.size(axis);
+  if (n == 0) return cumulate(x);
+  const Tensor y = cumulate(o.reverse() ? slice(x, axis, 1, n) : slice(x, axis, 0, n - 1));
+  const Tensor first = full(x.shape().with(axis, 1), start, y.dtype());
+  return o.reverse() ? cat({y, first}, axis) : cat({first, y}, axis);
 }
 
 }  // namespace fit

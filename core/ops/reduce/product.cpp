@@ -84,10 +84,18 @@ Tensor row_gradients(const Tensor& rows, const Tensor& dy) {
 }
 
 /// The gradient of products over the axes that are 1 in `kept`. While gradients are recorded, it uses differentiable
-/// products: of n copies of the row, each with another element replaced by 1.
+/// products: of n copies of the row, each with another element replaced by 1. For many elements, which have no room for
+/// copies, those before an element times those behind it.
 Tensor product_gradient(const Tensor& x, const Tensor& dy, const Shape& kept, bool recording) {
   const ReducedRows rows(x, kept);
   if (!recording) return rows.in_shape_of_x(row_gradients(rows.flat, dy));
+  constexpr std::int64_t many = 256;
+  if (rows.flat.size(1) > many) {
+    const auto others = CumulativeOptions().exclusive(true);
+    const Tensor before = cumprod(rows.flat, 1, others),
+                 behind = cumprod(rows.flat, 1, CumulativeOptions(others).reverse(true));
+    return rows.in_shape_of_x(before * behind) * reshape(dy, kept);
+  }
   const Tensor one_left_out = where(eye(rows.flat.size(1)).to(boolean), 1, unsqueeze(rows.flat, 1));
   return rows.in_shape_of_x(prod(one_left_out, -1)) * reshape(dy, kept);
 }
@@ -282,13 +290,15 @@ Tensor prod(const Tensor& x, const Axes& axes, KeepDims keep) {
 
 Tensor cumprod(const Tensor& given, int axis, const CumulativeOptions& options) {
   axis = slice_axis("cumprod", given, axis);
-  const bool flips = options.reverse() && given.rank() > 0;
-  return with_precision(Precision::float32, {given}, [&](const Tensor& given) {
+  const auto products = [&](const Tensor& given) {
+    const bool flips = options.reverse() && given.rank() > 0;
     const Tensor x = flips ? flip(given, axis) : given;
     const Tensor y = record("cumprod", {x}, running_products(x.dtype() == boolean ? x.to(int64) : x, axis),
                             keep::inputs, [axis](Backward& b) { b.give(0, cumprod_backward(b.x(0), b.dy(), axis)); });
-    return exclusive(flips ? flip(y, axis) : y, axis, options, 1);
-  });
+    return flips ? flip(y, axis) : y;
+  };
+  return with_precision(Precision::float32, {given},
+                        [&](const Tensor& given) { return cumulated(given, axis, options, 1, products); });
 }
 
 }  // namespace fit

@@ -356,7 +356,7 @@ Tensor all(const Tensor& x, const Axes& axes, KeepDims keep) { return any_or_all
 Tensor cumsum(const Tensor& x, int axis, const CumulativeOptions& options) {
   axis = slice_axis("cumsum", x, axis);
   return with_precision(Precision::native_or_float32, {x}, [&](const Tensor& x) {
-    return exclusive(running_sum(x, axis, options.reverse()), axis, options, 0);
+    return cumulated(x, axis, options, 0, [&](const Tensor& x) { return running_sum(x, axis, options.reverse()); });
   });
 }
 

@@ -75,12 +75,26 @@ Tensor LBFGS::values() const {
   return cat(all);
 }
 
-void LBFGS::set_values(const Tensor& flat) {
+namespace {
+
+// Those of the trained parameters for which takes(p).
+template <class Takes>
+void copy_values(StateDict& parameters, const Tensor& flat, const Takes& takes) {
   std::int64_t at = 0;
-  for (auto& [name, p] : parameters_) {
-    if (p.has_grad() && p.requires_grad()) p.copy_(slice(flat, 0, at, at + p.numel()).reshape(p.shape()));
+  for (auto& [name, p] : parameters) {
+    if (p.requires_grad() && takes(p)) p.copy_(slice(flat, 0, at, at + p.numel()).reshape(p.shape()));
     at += p.numel();
   }
+}
+
+}  // namespace
+
+void LBFGS::set_values(const Tensor& flat) {
+  copy_values(parameters_, flat, [](const Tensor& p) { return p.has_grad(); });
+}
+
+void LBFGS::restore_values(const Tensor& flat) {
+  copy_values(parameters_, flat, [](const Tensor&) { return true; });
 }
 
 LBFGS::Point LBFGS::evaluate(const std::function<Tensor()>& closure) {
@@ -209,7 +223,7 @@ LBFGS::Point LBFGS::search(const std::function<Tensor()>& closure, const Point& 
   const std::function<Point(double)> at = [&](double t) {
     set_values(from + d_ * t);
     Point there = evaluate(closure);
-    set_values(from);
+    restore_values(from);
     there.t = t;
     there.slope = product(there.gradient, d_);
     return there;
@@ -244,7 +258,7 @@ double LBFGS::step(const std::function<Tensor()>& closure) {
   const LBFGS before(*this);
   const Tensor first_values = values();
   const Rollback all_or_nothing([&] {
-    set_values(first_values);
+    restore_values(first_values);
     *this = before;
   });
   Point now = evaluate(closure);

@@ -196,7 +196,7 @@ std::string product_html(const Tensor& a, const Tensor& b, const Tensor& c) {
     // As many digits for all numbers as one of them needs, at most four: the points stand below each other.
     int digits = 0;
     for (const double v : values.to_vector<double>())
-      while (digits < 4 && std::abs(v - std::stod(fixed(v, digits))) > 0.5e-4) ++digits;
+      while (digits < 4 && std::abs(v - std::round(v * std::pow(10, digits)) / std::pow(10, digits)) > 0.5e-4) ++digits;
     std::string html = std::string("<table class=\"matrix\" data-of=\"") + name + "\">";
     for (std::int64_t i = 0; i < m.size(0); ++i) {
       html += "<tr>";

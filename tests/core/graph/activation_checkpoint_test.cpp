@@ -1,5 +1,7 @@
 #include "fit/backward/activation_checkpoint.hpp"
 
+#include <thread>
+
 #include "fit/backward/functional.hpp"
 #include "fit/base/memory.hpp"
 #include "fit/graph/hooks.hpp"
@@ -245,6 +247,29 @@ TEST_CASE("checkpoint() of what records nothing is f", "[checkpoint]") {
   CHECK_FALSE(checkpoint([](const Tensor& z) { return exp(z.detach()); }, x).requires_grad());
   const NoGrad no_grad;
   CHECK_FALSE(checkpoint([](const Tensor& z) { return exp(z); }, x).requires_grad());
+}
+
+TEST_CASE("checkpoint() gives the same gradients on whatever threads the graph was made and is read", "[checkpoint]") {
+  const auto on_another_thread = [](const auto& f) { std::thread(f).join(); };
+  const auto here = [](const auto& f) { f(); };
+  for (const int way : {0, 1, 2}) {
+    INFO("way " << way);
+    const Tensor w = randn({3, 3}).requires_grad_(), v = randn({3, 3}).requires_grad_();
+    Tensor h, captured;
+    const auto before = [&] {
+      h = ones({2, 3});
+      for (int i = 0; i < 50; ++i) h = tanh(matmul(h, w));  // many nodes: this thread has made few
+      captured = exp(w);
+    };
+    way == 1 ? on_another_thread(before) : here(before);
+    const Tensor loss = sum(checkpoint([&](const Tensor& z) { return matmul(z, v) + matmul(z, captured); }, h));
+    const auto backward = [&] { loss.backward(retain_graph); };
+    way == 2 ? on_another_thread(backward) : here(backward);
+    REQUIRE(w.has_grad());
+    const Tensor plain = sum(matmul(h, v) + matmul(h, captured));
+    CHECK(same_bits(v.grad(), grad(plain, v, retain_graph)));
+    CHECK_THAT(values(w.grad()), Catch::Approx(values(grad(plain, w))));
+  }
 }
 
 }  // namespace fit::test::activation_checkpoint_test

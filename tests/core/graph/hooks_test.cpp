@@ -263,7 +263,7 @@ TEST_CASE("a handle takes its hook away", "[hooks]") {
   CHECK(calls.size() == 2);
 }
 
-TEST_CASE("hooks outlive no leaf, and handles may", "[hooks]") {
+TEST_CASE("handles outlive their leaf, and hooks wait while it is frozen", "[hooks]") {
   GradHook hook;
   {
     const Tensor w = leaf({1, 2});
@@ -273,10 +273,23 @@ TEST_CASE("hooks outlive no leaf, and handles may", "[hooks]") {
   Tensor w = leaf({1, 2});
   int calls = 0;
   hook = register_post_accumulate_grad_hook(w, [&](const Tensor&) { ++calls; });
+  const Tensor before = sum(w);
   w.requires_grad_(false);
-  w.requires_grad_();
-  sum(w).backward();
+  before.backward({}, retain_graph);
   CHECK(calls == 0);
+  w.requires_grad_();
+  CHECK(!w.has_grad());
+  before.backward();
+  CHECK(calls == 1);
+  CHECK(w.grad().to_vector<double>() == std::vector<double>{1, 1});
+  w.requires_grad_(false);
+  CHECK(!w.has_grad());
+  w.requires_grad_();
+  CHECK(w.has_grad());  // as before it was frozen
+  w.requires_grad_(false);
+  w.zero_grad();
+  w.requires_grad_();
+  CHECK(!w.has_grad());
 }
 
 TEST_CASE("a backward within a backward calls the hooks of both", "[hooks]") {

@@ -294,6 +294,28 @@ TEST_CASE("data: batches have the same bits with any number of workers, random n
   CHECK(same_bits((*whole.begin())[1], slice(expected[0][1], 0, 2, 4)));
 }
 
+TEST_CASE("data: batches depend neither on the caller's Autocast nor on more room than there are examples", "[data]") {
+  const Tensor w = randn({4, 4});
+  struct Products : data::Dataset {
+    explicit Products(Tensor w) : w(std::move(w)) {}
+    std::int64_t size() const override { return 6; }
+    data::Example get(std::int64_t i) const override { return {matmul(slice(w, 0, i % 4, i % 4 + 1), w)}; }
+    Tensor w;
+  };
+  const Autocast narrow(bfloat16);
+  const auto largest = std::numeric_limits<std::int64_t>::max();
+  std::vector<Tensor> all;
+  for (const int workers : {0, 1, 2}) {
+    const auto o = data::LoaderOptions().batch_size(largest).workers(workers).prefetch(std::numeric_limits<int>::max());
+    data::DataLoader loader(Products(w), o);
+    for (const data::Batch& batch : loader) all.push_back(batch[0]);
+  }
+  REQUIRE(all.size() == 3);
+  CHECK(all[0].dtype() == float32);
+  CHECK(same_bits(all[0], all[1]));
+  CHECK(same_bits(all[0], all[2]));
+}
+
 TEST_CASE("data: workers share the work of slow examples", "[data]") {
   std::atomic<int> running{0}, most{0};
   const Made slow([&](std::int64_t i) -> data::Example {

@@ -145,6 +145,25 @@ TEST_CASE("patterns that need much backtracking elsewhere take no time here", "[
   }
 }
 
+TEST_CASE("a pattern that matches between characters splits there", "[tokenizers]") {
+  const Directory where;
+  const auto ids = [&](const std::string& pattern, const std::string& behavior, const std::string& text) {
+    const std::string path = put(where.file("tokenizer.json"),
+                                 R"({"version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+      "normalizer": null, "post_processor": null, "decoder": null,
+      "pre_tokenizer": {"type": "Split", "pattern": {"Regex": ")" +
+                                     pattern + R"("}, "behavior": ")" + behavior +
+                                     R"(", "invert": false},
+      "model": {"type": "WordLevel", "unk_token": "?", "vocab": {"?": 0, "1": 1, "234": 2, "567": 3, "one": 4, "Two": 5}}})");
+    return values(text::Tokenizer::load(path).encode(text));
+  };
+  const std::string thousands = "(?=(?:[0-9]{3})+(?![0-9]))";
+  CHECK(ids(thousands, "Isolated", "1234567") == std::vector<double>{1, 2, 3});
+  CHECK(ids(thousands, "Removed", "1234567") == std::vector<double>{1, 2, 3});
+  CHECK(ids("(?=[A-Z])", "Isolated", "oneTwoTwo") == std::vector<double>{4, 5, 5});
+  CHECK(ids("(?=[A-Z])", "MergedWithNext", "oneTwo") == std::vector<double>{4, 5});
+}
+
 TEST_CASE("what a tokenizer.json asks for and is not known names file and key", "[tokenizers]") {
   const Directory where;
   const auto refuses = [&](const std::string& name, const std::string& from, const std::string& to,

@@ -71,4 +71,22 @@ TEST_CASE("LBFGS goes on from its state, ends at the minimum, and leaves alone w
   }
 }
 
+TEST_CASE("LBFGS gives the values back when a later evaluation fails before its gradients are there") {
+  for (const auto search : {optim::LineSearch::none, optim::LineSearch::strong_wolfe})
+    for (const bool throws : {true, false}) {
+      const Tensor w = leaf(tensor({3., -2.}, float64)), before = w.detach().clone();
+      optim::LBFGS lbfgs({w}, optim::LBFGSOptions().line_search_fn(search));
+      int calls = 0;
+      const auto closure = [&] {
+        const Tensor loss = sum(square(w));
+        if (++calls == 1) return loss.backward(), loss;
+        if (throws) throw Error("the second call");
+        return loss;  // without a gradient
+      };
+      CHECK_THROWS_AS(lbfgs.step(closure), Error);
+      CHECK(calls == 2);
+      CHECK(same_bits(w.detach(), before));
+    }
+}
+
 }  // namespace fit::test::lbfgs_test

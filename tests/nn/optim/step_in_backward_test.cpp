@@ -211,4 +211,24 @@ TEST_CASE("a Trainer goes on with a StepInBackward, and refuses to accumulate", 
   CHECK(same_bits(layer.weight.detach(), before));
 }
 
+TEST_CASE("a parameter that was frozen, or has another type, still takes its step in backward()", "[optim]") {
+  nn::Linear layer(3, 1);
+  optim::SGD optimizer(layer.named_parameters(), 0.1);
+  const StepInBackward fused(optimizer);
+  const auto moves = [&] {
+    const Tensor before = layer.weight.detach().clone();
+    sum(layer(ones({2, 3}, before.dtype()))).backward();
+    return !equal(layer.weight.detach(), before) && !layer.weight.has_grad();
+  };
+  CHECK(moves());
+  layer.freeze();
+  layer.unfreeze();
+  CHECK(moves());
+  layer.to(float64);
+  CHECK(moves());
+  const Tensor loss = sum(layer(ones({2, 3}, float64)));
+  layer.to(float32);
+  CHECK_THROWS_WITH(loss.backward(), Contains("a leaf of shape [1, 3] and type float64 has another type now"));
+}
+
 }  // namespace fit::test::step_in_backward_test

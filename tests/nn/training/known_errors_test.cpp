@@ -1,3 +1,4 @@
+#include <array>
 #include <cmath>
 
 #include "fit/base/memory.hpp"
@@ -140,6 +141,53 @@ TEST_CASE("micrograd#64: a value that is used again by what comes after its firs
   const Tensor b = a + a, c = b + b;
   const Tensor d = c * a + b;
   CHECK(values(grad(sum(d), a)) == V{8 + 2});  // d = 4 a a + 2 a
+}
+
+TEST_CASE("a number between two lists of an index counts among them, as in NumPy", "[known]") {
+  const Tensor x = reshape(arange(120), {2, 3, 4, 5});
+  const Tensor y = x[{range(), {0, 1}, 3, {2, 4}}];
+  CHECK(values(y) == V{17, 39, 77, 99});
+  CHECK(y.shape() == Shape{2, 2});
+  Tensor z = zeros({2, 3, 4, 5}, int64);
+  z[{range(), {0, 1}, 3, {2, 4}}] = tensor({{1, 2}, {3, 4}});
+  CHECK(values(z[{range(), {0, 1}, 3, {2, 4}}]) == V{1, 2, 3, 4});
+}
+
+TEST_CASE("second derivatives of a product of many numbers need no copy for each of them", "[known]") {
+  Tensor x = full({20000}, 1.0001, float64);
+  x[{7}] = 2;
+  x.requires_grad_();
+  const Tensor first = grad(prod(x), x, create_graph);
+  const double p = prod(x.detach()).item();
+  CHECK(first.detach()[{7}].item() == Approx(p / 2));
+  const Tensor second = grad(first[{7}], x);
+  CHECK(second[{7}].item() == 0);
+  CHECK(second[{0}].item() == Approx(p / 2 / 1.0001));
+}
+
+TEST_CASE("the slope of a focal loss by a target of 0 or 1 is that beside it", "[known]") {
+  for (const double t : {0., 1.}) {
+    const auto slope = [](double target) {
+      const Tensor at = leaf({target});
+      return grad(nn::focal_loss(tensor({4.179}, float64), at), at).item();
+    };
+    CHECK(slope(t) == Approx(slope(t == 0 ? 1e-9 : 1 - 1e-9)).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("what is not finite on the way to a result that is spoils no gradient", "[known]") {
+  const double inf = INFINITY;
+  for (const auto& [a, b, dy, want] :
+       std::vector<std::array<double, 4>>{{0, 1e-10, 1e30, 0}, {1e-30, 1e-10, 1e30, -1e20}}) {
+    const Tensor divisor = full({1}, b).requires_grad_();
+    CHECK(grad(dy * (full({1}, a) / divisor), divisor).item() == Approx(want));
+  }
+  const Tensor x = leaf({2, 3, inf});
+  CHECK(values(grad(sum(cumprod(x, 0, CumulativeOptions().exclusive())), x)) == V{4, 2, 0});
+  CHECK(softplus(leaf({1e308}), 3).item() == 1e308);
+  CHECK(grad(sum(softplus(x, 3)), x)[{2}].item() == 1);
+  const Tensor zero = leaf({{0, 0}}), other = tensor({{1, 2}}, float64);
+  CHECK(values(grad(nn::cosine_embedding_loss(zero, other, tensor({-1.}, float64)), zero)) == V{0, 0});
 }
 
 }  // namespace fit::test::known_errors_test

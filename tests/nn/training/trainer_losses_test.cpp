@@ -305,4 +305,46 @@ TEST_CASE("trainer: parameters without a gradient are told once") {
   CHECK(Trained(quiet(2)).trainer.run().without_gradient.empty());
 }
 
+TEST_CASE("trainer: after an error, generators and the validation's place are those of the last step") {
+  // Resumed after an error in a loss or in a validation, or without one.
+  const auto run = [](const std::string& fails) {
+    const Directory where;
+    for (int attempt = 0;; ++attempt) {
+      manual_seed(1);
+      Generator noise(3);
+      nn::Linear layer(2, 1);
+      optim::SGD optimizer(layer.named_parameters(), 0.01);
+      data::DataLoader loader(data::TensorDataset({randn({8, 2})}), 4);
+      data::DataLoader validated(data::TensorDataset({reshape(arange(8), {8, 1}).to(float32)}), 2);
+      int losses = 0, validations = 0;
+      const auto loss = [&](const data::Batch& b) {
+        const bool validation = b[0].size(1) == 1;
+        const Tensor x = validation ? b[0] : b[0] + randn(b[0].shape(), noise);
+        const int call = validation ? ++validations : ++losses;
+        if (attempt == 0 && call == 2 && fails == (validation ? "validation" : "loss")) throw Error("once");
+        return validation ? mean(x) + 0 * sum(layer.weight) : mean(square(layer(x)));
+      };
+      Trainer trainer(layer, optimizer, loader, loss,
+                      TrainerOptions().steps(6).out(where.path).resume().display(Display::none));
+      trainer.validation(validated, 3).checkpoint().add("noise", noise);
+      try {
+        trainer.run();
+      } catch (const Error&) {
+        continue;
+      }
+      std::string rows;
+      for (const auto& row : trainer.metrics().rows()) {
+        rows += std::to_string(static_cast<int>(row.at("step")));
+        if (row.count("validation")) rows += ":" + std::to_string(row.at("validation"));
+        rows += ' ';
+      }
+      return std::pair(values(layer.weight), rows);
+    }
+  };
+  const auto [weights, rows] = run("nothing");
+  CHECK(rows == "1 2 3:3.500000 4 5 6:3.500000 ");
+  CHECK(run("loss") == std::pair(weights, rows));
+  CHECK(run("validation") == std::pair(weights, std::string("1 2 3 4 5 6:3.500000 ")));
+}
+
 }  // namespace fit::test::trainer_losses_test

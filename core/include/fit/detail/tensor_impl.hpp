@@ -39,18 +39,20 @@ enum class Cut : std::uint8_t {
 
 struct TensorImpl {
   /// Takes over one reference to the storage.
-  TensorImpl(Storage* held, const Shape& sizes, DType type) : dtype(type), storage(held), shape(sizes) {}
+  TensorImpl(Storage* held, const Shape& sizes, DType type)
+      : dtype(type), owns_grad(false), cut(Cut::no_grad), storage(held), shape(sizes) {}
   std::atomic<std::uint32_t> refs{1};
   DType dtype;
   // The tensor for which a leaf node (or retain_grad()'s) was created: only this tensor can read the gradient.
-  bool owns_grad = false;
+  bool owns_grad : 1;
+  Cut cut : 2;                      // valid if cut_at is not null
   std::uint16_t output = 0;         // index of the output of the node
   Storage* storage;                 // its first element is the tensor's
   Node* node = nullptr;             // null: requires no gradient
   const char* cut_at = nullptr;     // the first operation after the cut, "" before there is one; null: not cut
   LossTerms* loss_terms = nullptr;  // what a loss is a mean of (tensor/loss_terms.hpp); null for all other tensors
   Shape shape;
-  Cut cut = Cut::no_grad;  // valid if cut_at is not null
+  Node* frozen_leaf = nullptr;  // by requires_grad_(false): requires_grad_() brings it back; null if there is none
 };
 
 /// True if the caller held the last reference. A count of one needs no locked instruction: no other thread raises it.

@@ -23,9 +23,9 @@ GradHook add_grad_hook(const Tensor& x, std::function<Tensor(const Tensor&)> f);
 /// f may change or replace the gradient. f runs on backward()'s thread, and records only under create_graph. An
 /// exception of f comes out of backward(); the graph is then partly freed, and leaves that were not reached have
 /// incomplete gradients. Several hooks of a leaf run in the order of registration. grad() calls no hooks. Throws Error
-/// if `leaf` is not a leaf that requires a gradient, or if f is empty. requires_grad_(false) removes the hooks of a
-/// leaf. Hooks cost nothing while none exists. While one exists, each backward() first goes through its graph once, to
-/// count the paths to these leaves. Like PyTorch's Tensor.register_post_accumulate_grad_hook.
+/// if `leaf` is not a leaf that requires a gradient, or if f is empty. The hooks of a leaf wait while it does not
+/// require a gradient. Hooks cost nothing while none exists. While one exists, each backward() first goes through its
+/// graph once, to count the paths to these leaves. Like PyTorch's Tensor.register_post_accumulate_grad_hook.
 ///
 ///     const GradHook hook = register_post_accumulate_grad_hook(w, [](const Tensor& leaf) { leaf.grad().mul_(0.5); });
 [[nodiscard]] GradHook register_post_accumulate_grad_hook(const Tensor& leaf, std::function<void(const Tensor&)> f);

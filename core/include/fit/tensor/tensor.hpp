@@ -225,7 +225,8 @@ class Tensor {
   // ---- gradients
   /// Whether operations on this tensor are recorded.
   bool requires_grad() const { return get().node != nullptr; }
-  /// Makes this a leaf that requires a gradient (backward() adds to its grad()), or with `false` one that does not.
+  /// Makes this a leaf that requires a gradient (backward() adds to its grad()), or with `false` one that does not. A
+  /// leaf that requires one again has its gradient and its hooks of before, and gets gradients of graphs of before.
   /// Floating types only. Throws Error for a tensor computed from tensors that require gradients (detach() it first).
   Tensor& requires_grad_(bool on = true);
   /// Whether this is a leaf: not the result of a recorded operation.

@@ -12,6 +12,9 @@
 #include "fit/tensor/state_dict.hpp"
 
 namespace fit {
+namespace data {
+class DataLoader;
+}
 
 /// The full state of a training in one .safetensors file. A resumed training gives the same bits as one without a stop.
 ///
@@ -42,6 +45,7 @@ class Checkpoint {
     add(
         name, [&part] { return part.state_dict(); }, [&part](const StateDict& s) { part.load_state_dict(s); }, check);
     if constexpr (std::is_base_of_v<nn::Layer, Part>) parts_.back().layer = &part;
+    if constexpr (std::is_same_v<Part, data::DataLoader>) parts_.back().place = true;
     return *this;
   }
   Checkpoint& add(const std::string& name, Generator& generator);
@@ -49,6 +53,9 @@ class Checkpoint {
   /// the part to see whether it fits. If any part does not fit, it loads the old state again.
   Checkpoint& add(const std::string& name, std::function<StateDict()> save, std::function<void(const StateDict&)> load,
                   std::function<void(const StateDict&)> check = {});
+  /// The same for a part that is a place, as a DataLoader and a Generator are: a step that fails has moved it on.
+  Checkpoint& add_place(const std::string& name, std::function<StateDict()> save,
+                        std::function<void(const StateDict&)> load, std::function<void(const StateDict&)> check = {});
 
   /// Writes the file atomically. The old file stays until the new one is on the disk and has been read back. If the new
   /// file can't be loaded, throws FileError with the name of the part, and the old file stays.
@@ -60,6 +67,10 @@ class Checkpoint {
   /// changed.
   void load(const std::string& path);
 
+  /// The states of all parts that are places, and the way back to them: a failed step can then be repeated.
+  std::vector<StateDict> places() const;
+  void set_places(const std::vector<StateDict>& places);
+
   /// Saved values besides the parts: the step of the training, and strings to construct the model.
   std::int64_t step = 0;
   std::map<std::string, std::string> config;
@@ -70,6 +81,7 @@ class Checkpoint {
     std::function<StateDict()> save;
     std::function<void(const StateDict&)> load, check;
     const nn::Layer* layer = nullptr;  // the part, if it is a layer
+    bool place = false;
   };
   template <class P>
   static constexpr auto can_check(int) -> decltype(std::declval<P&>().check_state_dict(StateDict()), true) {

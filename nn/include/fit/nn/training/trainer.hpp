@@ -255,6 +255,8 @@ class Trainer {
   double validation_loss(data::DataLoader& loader);
   void add_validation_loader();
   bool interrupted() const { return world_.size() > 1 ? interrupted_ : InterruptGuard::interrupted(); }
+  bool row_is_due() const;
+  void save_after_error(ProgressBar& bar) noexcept;
   void validate();
   void look();
   template <class F>

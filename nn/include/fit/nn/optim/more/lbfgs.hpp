@@ -72,7 +72,8 @@ class LBFGS {
   Point evaluate(const std::function<Tensor()>& closure);
   Tensor gradient() const;
   Tensor values() const;
-  void set_values(const Tensor& flat);
+  void set_values(const Tensor& flat);  // of the parameters that the last evaluation gave a gradient
+  void restore_values(const Tensor& flat);
   Tensor direction(const Tensor& g);
   struct Search;
   Point search(const std::function<Tensor()>& closure, const Point& start, std::int64_t max_evaluations);
