@@ -21,7 +21,7 @@ constexpr double goal = 1.4697;  // nanoGPT's README: config/train_shakespeare_c
 
 const example::Flags recipe = {
     {"--nanogpt", "nanoGPT's recipe instead; options that are given still count"},
-    {"--tokens=2.6e6", "letters to train on, with repeats"},
+    {"--tokens=2.45e6", "letters to train on, with repeats"},
     {"--minutes=1e9", "ends the training after so many"},
     {"--evaluations=20", "the loss of the validation text is computed after each such share of the second half"},
     {"--batch=16", "windows of 256 letters in a step"},
@@ -33,7 +33,7 @@ const example::Flags recipe = {
     {"--momentum=0.95", "of Muon"},
     {"--polar-express=on", "Muon takes three steps of Polar Express; off: five of Newton-Schulz"},
     {"--qkv-apart=off", "Muon orthogonalises the matrices of queries, keys and values one by one, not as one"},
-    {"--row-beta2=0", "of Muon: makes it NorMuon, by 0.95; 0: Muon"},
+    {"--row-beta2=0.95", "of Muon: makes it NorMuon; 0: Muon"},
     {"--adam-rate=0.006", "of AdamW"},
     {"--weight-decay=0.1", "of matrices; with Muon only of its matrices"},
     {"--average=0", "decay of an average of the weights, which is validated instead of them; 0: none"},
