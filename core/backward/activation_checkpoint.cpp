@@ -132,7 +132,7 @@ struct Checkpoint {
   }
 
   Tensor first() {
-    const detail::Scoped region(detail::region, used.region);
+    const detail::Scoped recorded_in(detail::thread_state.region, used.region);
     return compute(Tape::Mode::write);
   }
 
@@ -159,7 +159,7 @@ struct Checkpoint {
                     " that f uses was changed in place before backward(): f would compute something else");
     const bool recording = b.recording();
     const EnableGrad recorded;
-    const detail::Scoped region(detail::region, detail::new_region());
+    const detail::Scoped recorded_in(detail::thread_state.region, detail::new_region());
     const Tensor y = compute(Tape::Mode::read), dy = b.dy();
     if (!y.defined() || y.shape() != dy.shape() || !y.requires_grad())
       check::fail(op, "f gave something else when it was computed again: it must do the same each time");
@@ -178,10 +178,10 @@ struct Checkpoint {
       wanted.push_back(leaves.back());
       numbers.push_back(static_cast<int>(i));
     }
-    redirect({y}, detail::region, there, true);
+    redirect({y}, detail::thread_state.region, there, true);
     const std::vector<Tensor> gradients =
         grad({y}, wanted, {dy}, recording ? allow_unused | create_graph : allow_unused);
-    if (recording) redirect(gradients, detail::region, back, false);
+    if (recording) redirect(gradients, detail::thread_state.region, back, false);
     for (std::size_t k = 0; k < gradients.size(); ++k) b.give(numbers[k], gradients[k]);
   }
 };

@@ -110,10 +110,11 @@ class Run {
   // Whether n gets a gradient.
   bool wants(const Node& n) const {
     if (captures_) return captures_->wants(n);
+    if (!n.detached) return n.needed;
     if (n.replaced)
       check::fail("backward", "a leaf of shape ", n.outputs[0].shape, " and type ", n.outputs[0].dtype,
                   " has another type now: convert it before the forward pass");
-    return n.needed && !n.detached;
+    return false;
   }
   // The gradient so far of an output of a node that gets one, to add to.
   Tensor& begun_sum(Node& n, std::uint32_t output) {

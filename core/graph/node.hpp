@@ -76,9 +76,8 @@ struct ReadLog {
 };
 inline thread_local ReadLog* read_log = nullptr;  // null: nothing is noted
 
-/// The innermost region that a thread records in, or 0. Nodes of `mine` and of the regions within it have at least its
-/// number, on whatever threads the others were recorded.
-inline thread_local std::uint64_t region = 0;
+/// The number of a region that a thread is to record in (thread_state.region): larger than those of all before. Nodes
+/// of the region and of those within it have at least its number, on whatever threads the others were recorded.
 std::uint64_t new_region() noexcept;
 /// The creation number of the newest node of this thread.
 std::uint64_t newest_sequence() noexcept;

@@ -172,7 +172,7 @@ void* attach_node(const char* op, const Inputs& in, Tensor* outputs, int count, 
     if (kept > 0 && mask >> i & 1) n->saved[slot++] = save(in[i]);
   }
   n->sequence = last_sequence = sequence + 1;
-  n->region = region;
+  n->region = thread_state.region;
   for (int i = 0; i < count; ++i) {
     TensorImpl* t = outputs[i].impl();
     new (&n->outputs[i]) Output{t->shape, t->dtype, Tensor(), nullptr};

@@ -51,8 +51,8 @@ struct TensorImpl {
   Node* node = nullptr;             // null: requires no gradient
   const char* cut_at = nullptr;     // the first operation after the cut, "" before there is one; null: not cut
   LossTerms* loss_terms = nullptr;  // what a loss is a mean of (tensor/loss_terms.hpp); null for all other tensors
+  Node* frozen_leaf = nullptr;      // by requires_grad_(false): requires_grad_() brings it back; null if there is none
   Shape shape;
-  Node* frozen_leaf = nullptr;  // by requires_grad_(false): requires_grad_() brings it back; null if there is none
 };
 
 /// True if the caller held the last reference. A count of one needs no locked instruction: no other thread raises it.

@@ -11,6 +11,7 @@ struct ThreadState {
   DType autocast = float32;          // type for matrix products of float32, see fit/graph/autocast.hpp
   ObserverLink* observed = nullptr;  // null unless the thread is observed, see fit/graph/observer.hpp
   bool reproducible = false;         // see fit/matmul/reproducible.hpp
+  std::uint64_t region = 0;          // the innermost region of the graph that is recorded, or 0; see graph/node.hpp
   bool inside_parallel = false;      // parallel_for() is sequential: in its tasks, and on threads of their own
 };
 // Default visibility: programs compiled with hidden visibility share the variable with the library.
