@@ -40,9 +40,12 @@ Tensor logits_entropy(const Tensor& x, const Tensor& t) {
 // (1 - p_t)^gamma with p_t = p t + (1 - p) (1 - t). For t = 1 and 0, 1 - p_t is e^-softplus(x) and e^-softplus(-x),
 // which has a power where 1 - p_t has become 0.
 Tensor focus(const Tensor& x, const Tensor& t, double gamma) {
-  // The power's own form has a slope in t.
-  if (t.requires_grad()) return pow(t * sigmoid(-x) + (1 - t) * sigmoid(x), gamma);
   // The order in which operations are recorded is that in which gradients are added: each has its own statement.
+  // The power's own form has a slope in t.
+  if (t.requires_grad()) {
+    const Tensor missed_one = t * sigmoid(-x), missed_zero = (1 - t) * sigmoid(x);
+    return pow(missed_one + missed_zero, gamma);
+  }
   const Tensor of_one = softplus(x), of_zero = softplus(-x);
   const Tensor sharp = exp(-gamma * where(t == 1, of_one, of_zero)), hard = t == 0 || t == 1;
   if (all(hard).item<bool>()) return sharp;
