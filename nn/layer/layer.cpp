@@ -22,14 +22,22 @@ Parameter::Parameter(const Tensor& value) : Tensor(value.defined() ? value.detac
   if (defined()) requires_grad_();
 }
 
-StateDict Layer::named_parameters() const {
+namespace {
+
+// The tensors that a kind of field holds, each under its first name.
+template <class Value>
+StateDict each_once(const Layer& layer, Value* Field::*kind) {
   StateDict all;
   std::unordered_set<const void*> seen;
-  each_value(*this, [&](const std::string& name, const Field& field) {
-    if (field.parameter && seen.insert(field.parameter->impl()).second) all.emplace_back(name, *field.parameter);
+  each_value(layer, [&](const std::string& name, const Field& field) {
+    if (field.*kind && seen.insert((field.*kind)->impl()).second) all.emplace_back(name, *(field.*kind));
   });
   return all;
 }
+
+}  // namespace
+
+StateDict Layer::named_parameters() const { return each_once(*this, &Field::parameter); }
 
 StateDict Layer::named_parameters(const std::vector<std::string>& of) const {
   std::vector<bool> found(of.size());
@@ -56,13 +64,7 @@ std::vector<Tensor> Layer::parameters() const {
   return all;
 }
 
-StateDict Layer::named_buffers() const {
-  StateDict all;
-  each_value(*this, [&](const std::string& name, const Field& field) {
-    if (field.buffer) all.emplace_back(name, *field.buffer);
-  });
-  return all;
-}
+StateDict Layer::named_buffers() const { return each_once(*this, &Field::buffer); }
 
 std::int64_t Layer::num_parameters() const {
   std::int64_t n = 0;

@@ -9,6 +9,7 @@
 #include "fit/nn/layers/containers.hpp"
 #include "fit/nn/layers/dropout.hpp"
 #include "fit/nn/layers/linear.hpp"
+#include "fit/nn/layers/norm.hpp"
 #include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
@@ -43,6 +44,12 @@ std::vector<std::string> names(const nn::StateDict& list) {
   return all;
 }
 
+struct Twice final : nn::UnaryLayer {
+  Tensor forward(const Tensor& x) const override { return (*again)((*norm)(x)); }
+  FIT_FIELDS(norm, again)
+  std::shared_ptr<nn::BatchNorm> norm = std::make_shared<nn::BatchNorm>(3), again = norm;
+};
+
 }  // namespace
 
 TEST_CASE("a layer is moved, not copied") {
@@ -72,6 +79,15 @@ TEST_CASE("names, counts and children follow from the list") {
   REQUIRE(net.children().size() == 2);
   CHECK(net.children()[1].first == "head");
   CHECK(net.children()[1].second == &net.head);
+}
+
+TEST_CASE("parameters and buffers of a layer that stands twice are listed once, and both names are saved") {
+  const Twice twice;
+  CHECK(names(twice.named_parameters()) == std::vector<std::string>{"norm.weight", "norm.bias"});
+  const StateDict buffers = twice.named_buffers();
+  REQUIRE_FALSE(buffers.empty());
+  for (const auto& [name, buffer] : buffers) CHECK(name.rfind("norm.", 0) == 0);
+  CHECK(twice.state_dict().size() == 2 * (2 + buffers.size()));
 }
 
 TEST_CASE("a layer prints what it is made of") {

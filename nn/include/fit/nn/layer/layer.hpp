@@ -89,7 +89,7 @@ class Layer : public detail::Member {
   /// Those of these sublayers, under their names in this layer: a group of an optimiser, such as
   /// model.named_parameters({"encoder", "head"}). Throws Error for a name that is no parameter and no sublayer.
   StateDict named_parameters(const std::vector<std::string>& of) const;
-  /// The same for the buffers.
+  /// The buffers; a shared one is listed once, too.
   StateDict named_buffers() const;
   /// The number of elements of all parameters.
   std::int64_t num_parameters() const;
