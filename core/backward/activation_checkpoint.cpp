@@ -34,14 +34,19 @@ class Tape final : public detail::DrawTape {
     return this;
   }
 
-  std::uint64_t next_call(Generator& g) override {
+  detail::Draw next(Generator& g) override {
     if (mode_ == Mode::write) {
       const detail::Scoped drawing(detail::draw_tape, outer_);  // the outer tape may be in read mode
-      draws_.push_back({&g, g.seed(), g.next_call()});
-      return draws_.back().call;
+      draws_.push_back(g.next());
+      return draws_.back();
     }
-    if (at_ == draws_.size() || draws_[at_].generator != &g || draws_[at_].seed != g.seed()) fail();
-    return draws_[at_++].call;
+    if (at_ == draws_.size()) fail();
+    return draws_[at_++];
+  }
+  // The tape has the numbers: f seeds no generator a second time.
+  bool set_state(Generator& g, const detail::Draw& state) override {
+    if (mode_ == Mode::read) return true;
+    return outer_ && outer_->set_state(g, state);
   }
   // After a call of f in read mode.
   void check_end() const {
@@ -50,13 +55,9 @@ class Tape final : public detail::DrawTape {
 
  private:
   [[noreturn]] static void fail() {
-    check::fail(op, "f drew other random numbers when it was computed again: it must do the same each time");
+    check::fail(op, "f drew more or fewer random numbers when it was computed again: it must do the same each time");
   }
-  struct Draw {
-    Generator* generator;
-    std::uint64_t seed, call;
-  };
-  std::vector<Draw> draws_;
+  std::vector<detail::Draw> draws_;
   std::size_t at_ = 0;
   Mode mode_ = Mode::write;
   DrawTape* outer_ = nullptr;

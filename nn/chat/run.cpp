@@ -160,6 +160,8 @@ class Runner {
                                                        {"first", i == 0},
                                                        {"last", i + 1 == kept.size()},
                                                        {"length", kept.size()},
+                                                       {"depth", 1},  // no loop is recursive here
+                                                       {"depth0", 0},
                                                        {"previtem", i > 0 ? kept[i - 1] : undefined()},
                                                        {"nextitem", i + 1 < kept.size() ? kept[i + 1] : undefined()}});
       if (block(s.body, text) == Flow::breaks) break;

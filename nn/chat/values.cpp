@@ -33,16 +33,18 @@ std::string capitalized(const std::string& text) {
   check_cases("capitalize", text);
   return text.empty() ? text : upper(text.substr(0, 1)) + lower(text.substr(1));
 }
-std::string titled(std::string text) {
+// `ends_word`: whether a character ends a word. Python's method ends it at all but letters, Jinja's filter at some.
+std::string titled(std::string text, bool (*ends_word)(char)) {
   check_cases("title", text);
   bool begins = true;
   for (char& c : text) {
-    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    if (letter) c = (begins ? upper(std::string(1, c)) : lower(std::string(1, c)))[0];
-    begins = !letter;
+    c = (begins ? upper(std::string(1, c)) : lower(std::string(1, c)))[0];
+    begins = ends_word(c);
   }
   return text;
 }
+bool is_no_letter(char c) { return !((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')); }
+bool separates_words(char c) { return std::strchr("-({[< \t\n\r\f\v", c) != nullptr; }
 
 const std::string& string_in(const char* what, const Value& value) {
   if (!value.is_string()) fail(what, " of a ", value.type_name(), ": expected a string");
@@ -325,7 +327,7 @@ Value filtered(const std::string& name, const Value& value, const Arguments& a) 
     if (name == "trim") return stripped(text, true, true, text_of(a.get(0, "chars", "")));
     if (name == "upper") return upper(text);
     if (name == "lower") return lower(text);
-    if (name == "title") return titled(text);
+    if (name == "title") return titled(text, separates_words);
     if (name == "capitalize") return capitalized(text);
     if (name == "replace") return replaced(text, text_of(a.get(0, "old")), text_of(a.get(1, "new")));
   } else if (value.is_structured()) {
@@ -378,7 +380,8 @@ Value method(const Value& object, const std::string& name, const Arguments& a) {
       return begins_with_any(text, a.get(0, "prefix"), name == "endswith");
     if (name == "split") return split(text, a);
     if (name == "replace") return replaced(text, text_of(a.get(0, "old")), text_of(a.get(1, "new")));
-    if (name == "upper" || name == "lower" || name == "title" || name == "capitalize") return filtered(name, object, a);
+    if (name == "title") return titled(text, is_no_letter);
+    if (name == "upper" || name == "lower" || name == "capitalize") return filtered(name, object, a);
     if (name == "find") {
       const std::size_t at = text.find(text_of(a.get(0, "sub")));
       return at == std::string::npos ? std::int64_t{-1} : static_cast<std::int64_t>(length_of(text.substr(0, at)));

@@ -52,6 +52,11 @@ const Config::Value& Config::value(const std::string& key) const {
 
 bool Config::has(const std::string& key) const { return !value(key).is_null(); }
 
+bool Config::contains(const std::string& key) const {
+  read_->insert(key);
+  return object_->contains(key) && absent_.count(key) == 0;
+}
+
 const Config::Value& Config::needed(const std::string& key, const Value& absent, bool (Value::*is)() const noexcept,
                                     const char* type) const {
   const Value& there = value(key);

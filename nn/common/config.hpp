@@ -26,6 +26,8 @@ class Config {
 
   /// Whether the key has a value other than null.
   bool has(const std::string& key) const;
+  /// Whether the key is there, also with null.
+  bool contains(const std::string& key) const;
   /// The value of a key, or `absent` if it has none. Throws FileError if `absent` is null, and for another type.
   std::int64_t integer(const std::string& key, const Value& absent = {}) const;
   double number(const std::string& key, const Value& absent = {}) const;

@@ -19,7 +19,6 @@ const ActivationName activation_names[] = {
     {"relu2", Activation::squared_relu, Activation::squared_relu},
     {"silu", Activation::swiglu, Activation::swiglu},
     {"swish", Activation::swiglu, Activation::swiglu},
-    {"solu_ln", Activation::solu, Activation::solu},
 };
 
 bool is_gated(Activation a) { return a == Activation::swiglu || a == Activation::geglu || a == Activation::geglu_tanh; }
@@ -129,6 +128,13 @@ Json scaling_json(const RotaryTableOptions& rotary) {
 
 // ---- windows ------------------------------------------------------------------------------------------------------
 
+// sliding_window. `absent`: that of a config without the key; null is no window.
+std::int64_t window_of(const Config& c, std::int64_t absent) {
+  const char* const key = "sliding_window";
+  return c.contains(key) && !c.has(key) ? 0 : c.integer(key, absent);
+}
+constexpr std::int64_t usual_window = 4096;  // of transformers' Qwen and Gemma
+
 // The kinds of the layers: what `key` says, or `is_local` if it is absent.
 template <class IsLocal>
 std::vector<bool> local_layers(const Config& c, const GPTOptions& o, const IsLocal& is_local) {
@@ -189,6 +195,13 @@ template Entry<BERTOptions> activation(const char*, const char*);
 
 Entry<GPTOptions> gated_activation(const char* key, const char* absent) {
   return activation_entry<GPTOptions>(key, absent, &ActivationName::gated, true);
+}
+
+Entry<GPTOptions> activation_named(const char* key, const char* name, Activation activation, Entry<GPTOptions> others) {
+  others.read = [=, read = others.read](const Config& c, GPTOptions& o) {
+    c.value(key) == name ? void(o.activation(activation)) : read(c, o);
+  };
+  return others;
 }
 
 Entry<GPTOptions> norm_eps(const char* key, double absent) {
@@ -260,29 +273,32 @@ Entry<GPTOptions> rotary_by_layer(double base, double local_base) {
           }};
 }
 
-Entry<GPTOptions> one_window() {
-  return {[](const Config& c, GPTOptions& o) { o.window(c.integer("sliding_window", 0)); },
+Entry<GPTOptions> one_window(std::int64_t absent) {
+  return {[absent](const Config& c, GPTOptions& o) { o.window(window_of(c, absent)); },
           [](const GPTOptions& o, Json& json) { json["sliding_window"] = or_null(o.window()); }};
 }
 
 Entry<GPTOptions> windows_by_layer(std::int64_t full_every) {
   return {[=](const Config& c, GPTOptions& o) {
             std::int64_t every = full_every;
-            for (const char* key : {"_sliding_window_pattern", "sliding_window_pattern"})
-              if (every != 2 && c.has(key)) every = c.integer(key);
+            if (every != 2) every = c.integer("sliding_window_pattern", every);
+            c.ignore({"sliding_window_pattern", "_sliding_window_pattern"});  // transformers reads the first alone
             if (every < 1) c.fail("sliding_window_pattern", " is ", every, ": it must be positive");
             set_windows(local_layers(c, o, [&](std::int64_t i) { return (i + 1) % every != 0; }),
-                        c.integer("sliding_window", 0), o);
+                        window_of(c, usual_window), o);
           },
-          [](const GPTOptions& o, Json& json) { json["sliding_window"] = or_null(write_layer_types(o, json)); }};
+          [](const GPTOptions& o, Json& json) {
+            const std::int64_t window = write_layer_types(o, json);
+            json["sliding_window"] = window > 0 ? window : usual_window;  // transformers needs one, even for no layer
+          }};
 }
 
 Entry<GPTOptions> windows_of_last_layers() {
   return {[](const Config& c, GPTOptions& o) {
-            const std::int64_t first = c.integer("max_window_layers", 0);
+            const std::int64_t first = c.integer("max_window_layers", 28);
             const bool uses = c.boolean("use_sliding_window", false);
             set_windows(local_layers(c, o, [&](std::int64_t i) { return uses && i >= first; }),
-                        uses ? c.integer("sliding_window", 0) : 0, o);
+                        uses ? window_of(c, usual_window) : 0, o);
             c.ignore({"sliding_window"});
           },
           [](const GPTOptions& o, Json& json) {
@@ -298,7 +314,6 @@ Entry<GPTOptions> windows_by_type() {
             constexpr std::int64_t most = 100'000;
             std::vector<bool> local;
             const Json& groups = c.value("attention_types");
-            c.ignore({"attention_layers"});  // the same, written out
             const auto wrong = [&]() {
               c.fail("attention_types", " is ", io::shown(groups.dump()),
                      ": expected pairs of a list of \"global\" and \"local\", and a number");
@@ -316,6 +331,11 @@ Entry<GPTOptions> windows_by_type() {
             }
             if (static_cast<std::int64_t>(local.size()) != o.num_layers())
               c.fail("attention_types", " names ", local.size(), " layers, num_layers is ", o.num_layers());
+            Json layers = Json::array();  // the same, written out
+            for (const bool one : local) layers.push_back(one ? "local" : "global");
+            if (c.has("attention_layers") && c.value("attention_layers") != layers)
+              c.fail("attention_layers", " is ", io::shown(c.value("attention_layers").dump()),
+                     ": attention_types says ", io::shown(layers.dump()));
             set_windows(local, c.integer("window_size", 256), o);
           },
           [](const GPTOptions& o, Json& json) {

@@ -82,7 +82,7 @@ template <class Options, class T>
 Entry<Options> entry_or_null(const char* key, Access<Options, T> option, const Json& absent = {}) {
   return {[=](const Config& c, Options& o) {
             T value = 0;
-            if (c.has(key) || !absent.is_null()) get(c, key, absent, value);
+            if (c.has(key) || !(c.contains(key) || absent.is_null())) get(c, key, absent, value);
             option.set(o, value);
           },
           [=](const Options& o, Json& json) { json[key] = option.get(o) == 0 ? Json() : Json(option.get(o)); }};
@@ -126,6 +126,8 @@ Entry<Options> activation(const char* key, const char* absent = nullptr);
 extern template Entry<GPTOptions> activation(const char*, const char*);
 extern template Entry<BERTOptions> activation(const char*, const char*);
 Entry<GPTOptions> gated_activation(const char* key, const char* absent);
+/// The same in a family for which a name is read as another activation.
+Entry<GPTOptions> activation_named(const char* key, const char* name, Activation activation, Entry<GPTOptions> others);
 
 /// The eps of all norms. It can't be 0, which stands for a default in GPTOptions.
 Entry<GPTOptions> norm_eps(const char* key, double absent = 1e-5);
@@ -138,7 +140,8 @@ Entry<GPTOptions> part_rotary(const char* part_key, double part, const char* bas
 /// The keys of Gemma 3, whose layers with a window have a table of their own.
 Entry<GPTOptions> rotary_by_layer(double base, double local_base);
 /// Windows: sliding_window of all layers; as `layer_types` says; of the layers from max_window_layers on (Qwen 2).
-Entry<GPTOptions> one_window();
+/// `absent`: that of a config without the key; null is no window.
+Entry<GPTOptions> one_window(std::int64_t absent);
 /// `full_every`: without layer_types, every n-th layer has no window.
 Entry<GPTOptions> windows_by_layer(std::int64_t full_every);
 Entry<GPTOptions> windows_of_last_layers();
@@ -147,6 +150,9 @@ Entry<GPTOptions> windows_by_type();
 
 /// The options in one form: windows of each layer as one list or number, no option that equals its default.
 GPTOptions canonical(GPTOptions o);
+/// The options with the sizes that stand for others, such as a hidden size of 0.
+BERTOptions filled(BERTOptions o);
+inline const GPTOptions& filled(const GPTOptions& o) { return o; }  // GPT fills its own
 /// The name and the value of each option, for comparing: canonical.
 OptionList listed(const GPTOptions& o);
 OptionList listed(const BERTOptions& o);

@@ -165,9 +165,10 @@ GPTFamily llama() {
 }
 
 GPTFamily mistral() {
-  return {"mistral", "MistralForCausalLM", llama_options(),
-          llama_entries({eps(1e-6), tied(false), gated_activation("hidden_act", "silu"), rotary(10000), one_window()}),
-          plain_llama_map};
+  return {
+      "mistral", "MistralForCausalLM", llama_options(),
+      llama_entries({eps(1e-6), tied(false), gated_activation("hidden_act", "silu"), rotary(10000), one_window(4096)}),
+      plain_llama_map};
 }
 
 GPTFamily qwen2() {
@@ -198,7 +199,7 @@ GPTFamily olmo2() {
 GPTFamily phi3() {
   return {"phi3", "Phi3ForCausalLM", llama_options(),
           llama_entries({eps(1e-5), tied(false), gated_activation("hidden_act", "silu"),
-                         part_rotary("partial_rotary_factor", 1, "rope_theta", 10000), one_window(),
+                         part_rotary("partial_rotary_factor", 1, "rope_theta", 10000), one_window(0),
                          dropout<GPTOptions>({"attention_dropout", "resid_pdrop", "embd_pdrop"}),
                          harmless<GPTOptions>({"original_max_position_embeddings"}),  // of rope_type longrope
                          fixed<GPTOptions>("attention_bias", false)}),
@@ -232,10 +233,16 @@ Entry<GPTOptions> query_scale() {
           }};
 }
 
+// The official releases say "gelu" for its tanh form; transformers reads it so, too.
+Entry<GPTOptions> gemma_activation() {
+  return activation_named("hidden_act", "gelu", Activation::geglu_tanh,
+                          gated_activation("hidden_act", "gelu_pytorch_tanh"));
+}
+
 GPTFamily gemma() {
   return {"gemma", "GemmaForCausalLM", llama_options().tie_weights(true).activation(Activation::geglu_tanh),
-          llama_entries({eps(1e-6), tied(true), gated_activation("hidden_act", "gelu_pytorch_tanh"), rotary(10000),
-                         scaled_embedding(), fixed<GPTOptions>("attention_bias", false),
+          llama_entries({eps(1e-6), tied(true), gemma_activation(), rotary(10000), scaled_embedding(),
+                         fixed<GPTOptions>("attention_bias", false),
                          fixed<GPTOptions>("hidden_activation", "gelu_pytorch_tanh"),
                          fixed<GPTOptions>("use_bidirectional_attention", false)}),
           gemma_map};
@@ -247,8 +254,8 @@ GPTFamily gemma2() {
       llama_options().tie_weights(true).activation(Activation::geglu_tanh).norm_place(NormPlace::both),
       llama_entries({eps(1e-6), tied(true), gated_activation("hidden_activation", "gelu_pytorch_tanh"), rotary(10000),
                      scaled_embedding(), query_scale(), windows_by_layer(2),
-                     entry_or_null("final_logit_softcapping", FIT_OPTION_OF_GPT(double, logit_cap)),
-                     entry_or_null("attn_logit_softcapping", FIT_OPTION_OF_GPT(double, attention_logit_cap)),
+                     entry_or_null("final_logit_softcapping", FIT_OPTION_OF_GPT(double, logit_cap), 30),
+                     entry_or_null("attn_logit_softcapping", FIT_OPTION_OF_GPT(double, attention_logit_cap), 50),
                      fixed<GPTOptions>("attention_bias", false), fixed<GPTOptions>("hidden_act", "gelu_pytorch_tanh"),
                      fixed<GPTOptions>("use_bidirectional_attention", false)}),
       gemma_map};
@@ -261,7 +268,7 @@ GPTFamily gemma3() {
       llama_entries({eps(1e-6), tied(true), gated_activation("hidden_activation", "gelu_pytorch_tanh"),
                      rotary_by_layer(1e6, 1e4), scaled_embedding(), query_scale(), windows_by_layer(6),
                      entry_or_null("final_logit_softcapping", FIT_OPTION_OF_GPT(double, logit_cap)),
-                     entry_or_null("attn_logit_softcapping", FIT_OPTION_OF_GPT(double, attention_logit_cap)),
+                     harmless<GPTOptions>({"attn_logit_softcapping"}),  // transformers does not apply it
                      fixed<GPTOptions>("attention_bias", false),
                      fixed<GPTOptions>("use_bidirectional_attention", false)}),
       gemma_map};

@@ -37,7 +37,12 @@ std::string weights_of(const std::string& folder) {
 }
 
 void shorten(GPTOptions& o, const PretrainedOptions& options) {
-  if (options.context_length() != 0) o.context_length(options.context_length());
+  const std::int64_t length = options.context_length();
+  if (length == 0 || length == o.context_length()) return;
+  if (o.positions() == Positions::learned)
+    check::fail(load_op, "PretrainedOptions().context_length is ", length, ": the weights have ", o.context_length(),
+                " learned positions, which can't be fewer or more");
+  o.context_length(length);
 }
 void shorten(BERTOptions&, const PretrainedOptions&) {}
 
@@ -125,9 +130,8 @@ GenerateOptions generation_of(const Config& c, std::int64_t vocab_size) {
   o.repetition_penalty(c.number("repetition_penalty", 1));
   if (c.integer("num_beams", 1) != 1) c.fail("num_beams", " is not 1: nn::generate() has no beams for a GPT");
   c.ignore({"temperature", "top_k", "top_p", "bos_token_id", "pad_token_id", "max_length", "transformers_version",
-            "_from_model_config", "use_cache", "cache_implementation", "decoder_start_token_id",
-            "begin_suppress_tokens", "output_attentions", "output_hidden_states", "return_dict_in_generate",
-            "trust_remote_code", "min_length"});
+            "_from_model_config", "use_cache", "cache_implementation", "decoder_start_token_id", "output_attentions",
+            "output_hidden_states", "return_dict_in_generate", "trust_remote_code"});
   c.check_all_read(hub::ignore_advice);
   return o;
 }

@@ -55,10 +55,14 @@ GPTOptions canonical(GPTOptions o) {
 
 OptionList listed(const GPTOptions& o) { return option_list(canonical(o)); }
 
-OptionList listed(const BERTOptions& given) {
-  BERTOptions o = given;
+BERTOptions filled(BERTOptions o) {
   if (o.num_kv_heads() == 0) o.num_kv_heads(o.num_heads());
   if (o.hidden() == 0) o.hidden(4 * o.d_model());
+  return o;
+}
+
+OptionList listed(const BERTOptions& given) {
+  BERTOptions o = filled(given);
   return option_list(o.final_norm(o.final_norm().value_or(o.norm_first())));
 }
 

@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -29,10 +30,11 @@ std::optional<Options> read_back(const hub::Family<Options>& family, const Json&
 template <class Options>
 std::vector<std::string> differing(const Options& o, const Options& read) {
   std::vector<std::string> differ;
-  const auto there = hub::listed(read), here = hub::listed(o);
-  for (std::size_t i = 0; i < here.size(); ++i)
-    if (here[i].second != there[i].second)
-      differ.push_back(here[i].first + " is " + here[i].second + ", not " + there[i].second);
+  const OptionList list = hub::listed(read);
+  const std::map<std::string, std::string> there(list.begin(), list.end());
+  for (const auto& [name, value] : hub::listed(o))  // a table of angles is listed only where there is one
+    if (const auto found = there.find(name); found != there.end() && found->second != value)
+      differ.push_back(name + " is " + value + ", not " + found->second);
   return differ;
 }
 
@@ -42,7 +44,7 @@ Json config_of(const hub::Family<Options>& family, const Options& o) {
   if (family.architecture) config["architectures"] = Json::array({family.architecture});
   // Otherwise transformers takes the ids of the family's first model, which can lie beyond this vocabulary.
   for (const char* const token : {"bos_token_id", "eos_token_id", "pad_token_id"}) config[token] = nullptr;
-  for (const auto& entry : family.entries) entry.write(o, config);
+  for (const auto& entry : family.entries) entry.write(hub::filled(o), config);
   return config;
 }
 

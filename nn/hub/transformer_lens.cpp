@@ -45,6 +45,16 @@ Entry<GPTOptions> divisor_of_scores() {
           [=](const GPTOptions& o, Json& json) { json[key] = o.attention_scale() ? 1 / *o.attention_scale() : -1; }};
 }
 
+// transformers has no solu_ln.
+Entry<GPTOptions> activation_or_solu() {
+  const char *const key = "act_fn", *const solu = "solu_ln";
+  Entry<GPTOptions> all = activation_named(key, solu, Activation::solu, activation<GPTOptions>(key, "relu"));
+  all.write = [=, write = all.write](const GPTOptions& o, Json& json) {
+    o.activation() == Activation::solu ? void(json[key] = solu) : write(o, json);
+  };
+  return all;
+}
+
 // What must be as it is here once the options are read.
 Entry<GPTOptions> agreements() {
   return {
@@ -80,7 +90,7 @@ GPTFamily transformer_lens() {
            norm_eps("eps"),
            entry("attn_only", FIT_OPTION_OF_GPT(bool, attention_only), false),
            entry("parallel_attn_mlp", FIT_OPTION_OF_GPT(bool, parallel), false),
-           activation<GPTOptions>("act_fn", "relu"),
+           activation_or_solu(),
            norms(),
            divisor_of_scores(),
            agreements(),

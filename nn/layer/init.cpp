@@ -105,6 +105,10 @@ Tensor trunc_normal_(Tensor t, double mean, double std, double low, double high,
   if (skipping) return t;
   // Inverts the distribution function at numbers that are uniform between its values at low and high.
   const double from = number::erf((low - mean) / std * M_SQRT1_2), to = number::erf((high - mean) / std * M_SQRT1_2);
+  constexpr double least = 1e-9;  // a double has seven digits of such a difference near 1
+  if (to - from < least)
+    check::fail("trunc_normal_", "the normal distribution with mean ", mean, " and std ", std, " is in ", low, " … ",
+                high, " with a probability below ", least, ": take other bounds");
   Tensor values = rand(t.shape(), float64, g);
   for (double& v : values.edit<double>())
     v = std::clamp(mean + std * M_SQRT2 * inverse_erf(from + (to - from) * v), low, high);

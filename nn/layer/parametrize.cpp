@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/joined.hpp"
+#include "fit/graph/autocast.hpp"
 #include "fit/graph/graph.hpp"
 #include "fit/nn/layer/init.hpp"
 #include "fit/ops/ops.hpp"
@@ -85,6 +86,7 @@ void parametrize(Parameter& p, std::shared_ptr<UnaryLayer> by) {
 void remove_parametrization(Parameter& p) {
   if (!p.parametrized()) check::fail("remove_parametrization", "the parameter is not parametrised");
   const NoGrad no_grad;
+  const Autocast off(float32);
   Parameter baked(p.value().clone());
   if (p.frozen()) baked.freeze();
   p = baked;

@@ -19,7 +19,7 @@ using Derivatives = std::vector<Tensor> (*)(const Tensor& y, const std::vector<T
 class Worker {
  public:
   Worker(const char* op, const SampleFunction& f, const Layer& model, const std::vector<Tensor>& batch,
-         std::uint64_t key)
+         const fit::detail::Draw& key)
       : op_(op), f_(f), batch_(batch), key_(key), model_(model.clone()), buffers_(model_->named_buffers()) {
     for (const Tensor& p : model_->parameters())
       if (p.requires_grad()) wanted_.push_back(p);
@@ -28,7 +28,7 @@ class Worker {
 
   std::vector<Tensor> sample(std::int64_t i, Derivatives derivatives) {
     const EnableGrad recorded;
-    const KeyedDraws draws(key_, 0, static_cast<std::uint64_t>(i));
+    const KeyedDraws draws(key_.seed, key_.call, static_cast<std::uint64_t>(i));
     std::vector<Tensor> row;
     for (const Tensor& field : batch_) row.push_back(slice(field, 0, i, i + 1));
     std::vector<Tensor> all = derivatives(f_(*model_, row), wanted_);
@@ -45,7 +45,7 @@ class Worker {
   const char* op_;
   const SampleFunction& f_;
   const std::vector<Tensor>& batch_;
-  const std::uint64_t key_;
+  const fit::detail::Draw key_;
   std::shared_ptr<Layer> model_;
   StateDict buffers_;
   std::vector<std::uint32_t> versions_;
@@ -62,7 +62,7 @@ std::vector<Tensor> of_samples(const char* op, const SampleFunction& f, const La
                   ": all must be [B, …] with the same B >= 1");
   }
   const std::int64_t samples = batch[0].size(0);
-  const std::uint64_t key = default_generator().next_call();
+  const fit::detail::Draw key = default_generator().next();
   Worker first(op, f, model, batch, key);
   std::vector<Tensor> all;
   std::vector<char*> rows;

@@ -14,6 +14,11 @@ constexpr std::size_t longest_program = 10'000;
 constexpr int deepest_group = 50;
 constexpr std::size_t most_places = std::size_t{1} << 27;
 
+// \w inside of a class: Oniguruma leaves out the six numbers of Latin-1 that are no digits.
+bool is_word_of_class(char32_t c) {
+  return unicode::is_regex_word(c) && !(c > U'9' && c <= 0xFF && unicode::is_number(c));
+}
+
 }  // namespace
 
 // One character of a pattern: a set of ranges and classes.
@@ -127,7 +132,7 @@ class Parser {
     const char32_t c = taken();
     if (c == U'(') return group(depth);
     if (c == U'[') return one_of(bracket());
-    if (c == U'\\') return one_of(escape());
+    if (c == U'\\') return one_of(escape(unicode::is_regex_word));
     if (c == U'*' || c == U'+' || c == U'?' || c == U'{' || c == U'^' || c == U'$')
       fail("an operator that is not known");
     RegexSet set;
@@ -245,7 +250,8 @@ class Parser {
     if (high >= 0x80) fail("a letter beyond ASCII in a group (?i:…)");
   }
 
-  RegexSet escape() {
+  // `word`: what \w is here.
+  RegexSet escape(unicode::CharacterSet word) {
     RegexSet set;
     const char32_t c = taken();
     const auto of_class = [&](unicode::CharacterSet holds, bool negated) { set.classes.push_back({holds, negated}); };
@@ -260,7 +266,7 @@ class Parser {
         return set;
       case U'w':
       case U'W':
-        of_class(unicode::is_regex_word, c == U'W');
+        of_class(word, c == U'W');
         return set;
       case U'p':
       case U'P': {
@@ -297,14 +303,14 @@ class Parser {
       if (c == U'[' || (c == U'&' && next_is(U'&'))) fail("a class in a class");
       RegexSet one;
       if (c == U'\\')
-        one = escape();
+        one = escape(is_word_of_class);
       else
         one.ranges = {{c, c}};
       if (next_is(U'-') && !next_is(U']', 1) && one.ranges.size() == 1 && one.classes.empty()) {
         ++at_;
         char32_t high = taken();
         if (high == U'\\') {
-          const RegexSet end = escape();
+          const RegexSet end = escape(is_word_of_class);
           if (end.ranges.size() != 1) fail("a range without an end");
           high = end.ranges[0].first;
         }

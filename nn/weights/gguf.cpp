@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "common/load.hpp"
 #include "fit/nn/tokenizers/tokenizers.hpp"
@@ -203,8 +204,15 @@ const io::GGMLType* type_of(const Tensor& x, GGUFType type) {
   return x.size(-1) % wanted->block == 0 ? wanted : io::find_ggml_type("F16");
 }
 
-void check_finite(const std::string& name, const Tensor& x) {
-  if (!all(isfinite(x)).item<bool>()) check::fail(save_op, "tensor ", name, " holds NaN or infinity, which Q8_0 lacks");
+// Q8_0 has a scale in float16, the largest magnitude of 32 weights divided by 127, and no NaN.
+void check_held(const std::string& name, const Tensor& x, const std::string& type) {
+  constexpr double largest_half = 65504;
+  if (type == "Q8_0" && !all(isfinite(x)).item<bool>())
+    check::fail(save_op, "tensor ", name, " holds NaN or infinity, which Q8_0 lacks");
+  const double most = type == "Q8_0" ? 127 * largest_half : type == "F16" ? largest_half : 0;
+  if (most > 0 && any((abs(x) > most) && isfinite(x)).item<bool>())
+    check::fail(save_op, "tensor ", name, " holds a number above ", most, ", which ", type,
+                " lacks: take another type");
 }
 
 // ---- loading -------------------------------------------------------------------------------------------------------
@@ -216,6 +224,7 @@ class Keys {
   }
   template <class T>
   std::optional<T> find(const std::string& key) const {
+    read_.insert(key);
     const auto found = values_.find(key);
     if (found == values_.end()) return {};
     if (const auto* const value = std::get_if<T>(found->second)) return *value;
@@ -242,11 +251,23 @@ class Keys {
     if (value == 0) file_.fail("key '", key, "' is 0: it must be positive");
     return value;
   }
+  /// Throws FileError for a key of the architecture that was not read, unless its value is 0.
+  void check_all_read(const std::string& architecture) const {
+    for (const char* const harmless :
+         {".vocab_size", ".tensor_data_layout", ".rope.scaling.original_context_length", ".rope.scaling.finetuned"})
+      read_.insert(architecture + harmless);
+    for (const auto& [key, value] : values_)
+      if (key.rfind(architecture + '.', 0) == 0 && read_.count(key) == 0 && *value != io::GGUFValue(std::int64_t{0}) &&
+          *value != io::GGUFValue(0.))
+        file_.fail("key '", architecture, '.', io::shown(key.substr(architecture.size() + 1)),
+                   "' is not known here, and could change the result");
+  }
   const io::InputFile& file() const { return file_; }
 
  private:
   const io::InputFile& file_;
   std::unordered_map<std::string, const io::GGUFValue*> values_;
+  mutable std::unordered_set<std::string> read_;
 };
 
 GGUFTokenizer tokenizer_of(const Keys& keys, std::int64_t vocabulary) {
@@ -277,6 +298,19 @@ GGUFTokenizer tokenizer_of(const Keys& keys, std::int64_t vocabulary) {
 
 using Sizes = std::map<std::string, const io::Stored*>;
 
+// llama.cpp's scaling is linear where a factor has no type; older files name the factor scale_linear.
+RotaryTableOptions rotary_of(const Keys& keys, const std::string& architecture) {
+  const std::string rope = architecture + ".rope.";
+  auto rotary = RotaryTableOptions().base(keys.get(rope + "freq_base", 10000.));
+  const double factor = keys.get(rope + "scaling.factor", keys.get(rope + "scale_linear", 0.));
+  const auto scaling = keys.get(rope + "scaling.type", std::string(factor > 0 ? "linear" : "none"));
+  if (scaling == "none") return rotary;
+  if (scaling != "linear")
+    keys.file().fail("key '", rope, "scaling.type' is '", io::shown(scaling), "': only linear can be read");
+  if (factor <= 0) keys.file().fail("key '", rope, "scaling.factor' is missing: linear scaling needs a positive one");
+  return rotary.scaling(RotaryScaling::linear).factor(factor);
+}
+
 // The options of the other architectures than gpt2.
 GPTOptions llama_options(const Keys& keys, const std::string& architecture, GPTOptions o, const LoadGGUFOptions& load) {
   const auto key = [&](const char* name) { return architecture + name; };
@@ -288,12 +322,7 @@ GPTOptions llama_options(const Keys& keys, const std::string& architecture, GPTO
   for (const char* const size : {".attention.value_length", ".rope.dimension_count"})
     if (const auto given = keys.get(key(size), o.head_size()); given != o.head_size())
       keys.file().fail("key '", key(size), "' is ", given, ": it must be the size of a head, ", o.head_size());
-  auto rotary = RotaryTableOptions().base(keys.get(key(".rope.freq_base"), 10000.));
-  if (const auto scaling = keys.get(key(".rope.scaling.type"), std::string("none")); scaling == "linear")
-    rotary.scaling(RotaryScaling::linear).factor(keys.get<double>(key(".rope.scaling.factor")));
-  else if (scaling != "none")
-    keys.file().fail("key '", key(".rope.scaling.type"), "' is '", io::shown(scaling), "': only linear can be read");
-  return o.rotary(rotary);
+  return o.rotary(rotary_of(keys, architecture));
 }
 
 GPTOptions options_of(const Keys& keys, const std::string& architecture, const Sizes& tensors,
@@ -384,8 +413,9 @@ void save_gguf(const std::string& path, const GPT& model, const GGUFTokenizer& t
     if (o.tie_weights() && name == "output.weight") continue;
     const std::int64_t heads = reordered_heads(architecture, name, o);
     const Tensor values = heads > 0 ? reordered(x.detach(), heads, To::theirs) : x.detach();
-    if (save.type() == GGUFType::q8_0) check_finite(name, values);
-    tensors.push_back({name, values, type_of(values, save.type())});
+    const io::GGMLType* const type = type_of(values, save.type());
+    check_held(name, values, type->name);
+    tensors.push_back({name, values, type});
   }
   io::write_gguf(save_op, path, keys, tensors);
 }
@@ -402,6 +432,9 @@ GGUFModel load_gguf(const std::string& path, const LoadGGUFOptions& load) {
   for (const io::Stored& x : file.tensors) tensors.emplace(x.name, &x);
   try {
     const GPTOptions o = options_of(keys, architecture, tensors, load);
+    if (!keys.get(architecture + ".attention.causal", true))
+      file.file->fail("key '", architecture, ".attention.causal' is false: a GPT is causal");
+    keys.check_all_read(architecture);
     check_sizes(keys, architecture, o, tensors);
     const init::Skip undrawn;
     GPT model(o);

@@ -26,7 +26,8 @@ void drop_some(T* to, const T* from, const kernels::Dropout& d, std::int64_t n) 
 kernels::Dropout draw_dropout(double p, Generator* given, const Shape& shape) {
   if (p == 0) return {};
   Generator& g = given ? *given : default_generator();
-  return kernels::Dropout(p, {g.seed(), g.next_call()}, batch_rows.first_element(shape));
+  const detail::Draw draw = g.next();
+  return kernels::Dropout(p, {draw.seed, draw.call}, batch_rows.first_element(shape));
 }
 
 Tensor dropped(const Tensor& x, const kernels::Dropout& d) {

@@ -58,9 +58,9 @@ Tensor quantile(const Tensor& x, double q, int axis, KeepDims keep) {
       const Tensor above = gather(s.values, s.axis, s.place(i + 1)), gap = above - y;
       if (all(isfinite(gap)).item<bool>()) {
         y = y + gap * share;
-      } else {  // half of a gap can't overflow
+      } else {  // half of a gap can't overflow; beside an infinity, the quantile is that
         const Tensor half = (above * 0.5 - y * 0.5) * share;
-        y = y + half + half;
+        y = where(y == above || isinf(y), y, where(isinf(above), above, y + half + half));
       }
     }
     return s.shaped(y, keep);

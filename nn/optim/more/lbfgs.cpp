@@ -7,6 +7,7 @@
 #include "common/lent.hpp"
 #include "common/load.hpp"
 #include "common/rollback.hpp"
+#include "fit/graph/autocast.hpp"
 #include "fit/graph/graph.hpp"
 #include "fit/ops/ops.hpp"
 #include "optim/named.hpp"
@@ -19,7 +20,10 @@ namespace {
 
 constexpr const char* lbfgs_op = "LBFGS";
 
-double product(const Tensor& a, const Tensor& b) { return dot(a, b).item(); }
+double product(const Tensor& a, const Tensor& b) {
+  const Autocast off(float32);
+  return dot(a, b).item();
+}
 double largest(const Tensor& x) { return x.numel() == 0 ? 0 : max(abs(x)).item(); }
 
 // The minimum of the cubic through the losses and slopes of two points, clamped to the bounds. The middle of the bounds

@@ -140,6 +140,42 @@ TEST_CASE("checkpoint(): a retained graph is gone through twice, and an exceptio
   CHECK_THROWS_WITH(y.backward(), Contains("taken apart"));
 }
 
+TEST_CASE("checkpoint() repeats the numbers of generators that f makes or that were seeded since", "[checkpoint]") {
+  const auto gradient = [](const auto& call) {
+    manual_seed(5);
+    Generator kept(3);
+    const auto f = [&kept](const Tensor& z) {
+      Generator own(7);
+      const Tensor a = randn({4}, own), b = randn({4}), c = randn({4}, kept);
+      return z * a * b * c;
+    };
+    Tensor x = ones({4}).requires_grad_();
+    const Tensor y = call(f, x);
+    manual_seed(6);
+    kept.set_state(9, 2);
+    const std::uint64_t calls = default_generator().calls();
+    sum(y).backward();
+    CHECK(default_generator().calls() == calls);
+    CHECK(kept.calls() == 2);
+    return x.grad();
+  };
+  CHECK(same_bits(gradient([](const auto& f, const Tensor& x) { return checkpoint(f, x); }),
+                  gradient([](const auto& f, const Tensor& x) { return f(x); })));
+  manual_seed(1);
+  Tensor x = ones({4}).requires_grad_();
+  const Tensor y = checkpoint(
+      [](const Tensor& z) {
+        manual_seed(2);  // that of the second time changes nothing
+        return z * randn({4});
+      },
+      x);
+  (void)randn({4});
+  const std::uint64_t calls = default_generator().calls();
+  sum(y).backward();
+  CHECK(same_bits(x.grad(), y));
+  CHECK(default_generator().calls() == calls);
+}
+
 TEST_CASE("checkpoint() tells what it can't compute again", "[checkpoint]") {
   Tensor x = randn({3}).requires_grad_(), w = randn({3}).requires_grad_();
   const Tensor y = sum(checkpoint([&](const Tensor& z) { return relu(z + w); }, x));
@@ -150,11 +186,11 @@ TEST_CASE("checkpoint() tells what it can't compute again", "[checkpoint]") {
   CHECK_THROWS_WITH(y.backward(), Contains("[checkpoint] a tensor of shape [3] that f uses was changed in place"));
   int calls = 0;
   const Tensor other = sum(checkpoint([&](const Tensor& z) { return ++calls == 1 ? exp(z) : exp(z + rand({3})); }, x));
-  CHECK_THROWS_WITH(other.backward(), Contains("[checkpoint] f drew other random numbers"));
+  CHECK_THROWS_WITH(other.backward(), Contains("[checkpoint] f drew more or fewer random numbers"));
   bool drops = true;
   const Tensor fewer = sum(checkpoint([&](const Tensor& z) { return drops ? dropout(z, 0.5) : z * 1; }, x));
   drops = false;
-  CHECK_THROWS_WITH(fewer.backward(), Contains("[checkpoint] f drew other random numbers"));
+  CHECK_THROWS_WITH(fewer.backward(), Contains("[checkpoint] f drew more or fewer random numbers"));
   const Tensor third = sum(checkpoint([&](const Tensor& z) { return ++calls == 3 ? exp(z) : exp(z.detach()); }, x));
   CHECK_THROWS_WITH(third.backward(), Contains("[checkpoint] f gave something else"));
   CHECK_THROWS_WITH(checkpoint(nullptr, x), Contains("f is empty"));

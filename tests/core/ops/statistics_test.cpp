@@ -87,6 +87,10 @@ TEST_CASE("quantiles lie between the two nearest", "[statistics]") {
   CHECK(quantile(x, 0.9).item() == Approx(4.4).epsilon(1e-15));
   CHECK(values(quantile(tensor({{1., 2.}, {3., 6.}}), 0.25, 0)) == V{1.5, 3});
   CHECK(std::isnan(quantile(tensor({1., nan}), 0.1).item()));
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  CHECK(quantile(tensor({-inf, 1.}), 0.5).item() == -inf);
+  CHECK(quantile(tensor({1., inf}), 0.5).item() == inf);
+  CHECK(quantile(tensor({1., inf, inf}), 0.75).item() == inf);
 }
 
 TEST_CASE("argsort, unique, bincount and histogram count", "[statistics]") {

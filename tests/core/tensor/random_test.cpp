@@ -237,7 +237,7 @@ TEST_CASE("a generator's state is its seed and its count of calls, also with sev
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&g] {
-      for (int i = 0; i < 1000; ++i) g.next_call();
+      for (int i = 0; i < 1000; ++i) g.next();
     });
   for (auto& t : threads) t.join();
   CHECK(g.calls() == 4003);

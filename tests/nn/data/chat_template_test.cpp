@@ -58,6 +58,12 @@ void refuses(const std::string& source, const std::string& why) {
   CHECK_THROWS_WITH(applied(source), Contains(why));
 }
 
+TEST_CASE("a chat template: the filter title begins words at separators, the method at all but letters", "[chat]") {
+  CHECK(applied("{{ \"it's get_weather 3d (a b)\" | title }}") == "It's Get_weather 3d (A B)");
+  CHECK(applied("{{ \"it's get_weather 3d\".title() }}") == "It'S Get_Weather 3D");
+  CHECK(applied("{% for x in [1] %}{{ loop.depth }}{{ loop.depth0 }}{% endfor %}") == "10");
+}
+
 TEST_CASE("a chat template refuses what it does not know, and names it", "[chat]") {
   refuses("{% include 'x' %}", "line 1: the statement 'include' is not known here");
   refuses("a\n{{ 'x' | rot13 }}", "the filter 'rot13' of a string is not known here");
@@ -73,6 +79,7 @@ TEST_CASE("a chat template refuses what it does not know, and names it", "[chat]
   refuses("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "too many macros in macros");
   refuses("{{ " + std::string(5000, '(') + '1' + std::string(5000, ')') + " }}", "nests too deeply");
   refuses("{{ (((", "'}}' is missing");
+  refuses("{{ '\xC3\xA9' | title }}", "title of letters beyond ASCII is not known here");
   refuses("{{ '\xC3\xA9' | upper }}", "upper of letters beyond ASCII is not known here");
   refuses("{{ 'a b'.split(None, 1) | join }}", "split: a number of splits needs a separator");
   refuses("{% for i in range(9000000000000000) %}{% endfor %}", "range()");

@@ -294,6 +294,49 @@ TEST_CASE("data: batches have the same bits with any number of workers, random n
   CHECK(same_bits((*whole.begin())[1], slice(expected[0][1], 0, 2, 4)));
 }
 
+TEST_CASE("data: a generator that get() makes or seeds gives its own numbers; the others depend on the loader's seed",
+          "[data]") {
+  const Made own(
+      [](std::int64_t i) -> data::Example {
+        Generator g(static_cast<std::uint64_t>(i));
+        const Tensor made = randn({2}, g);
+        manual_seed(static_cast<std::uint64_t>(i));
+        return {made, randn({2})};
+      },
+      6);
+  const Made drawn([](std::int64_t) -> data::Example { return {randn({2})}; }, 6);
+  const auto batches = [](const Made& dataset, std::int64_t workers) {
+    DataLoader loader(dataset, data::LoaderOptions().batch_size(6).seed(4).workers(workers));
+    std::vector<Batch> all;
+    for (int epoch = 0; epoch < 2; ++epoch)
+      for (const Batch& b : loader) {
+        all.push_back(b);
+        manual_seed(8);  // of the training
+      }
+    return all;
+  };
+  for (const std::int64_t workers : {0, 3}) {
+    INFO(workers << " workers");
+    manual_seed(1);
+    (void)rand({1});
+    const std::vector<Batch> first = batches(drawn, workers), theirs = batches(own, workers);
+    CHECK(default_generator().seed() == 8);
+    CHECK(default_generator().calls() == 0);
+    for (std::int64_t i = 0; i < 6; ++i) {
+      Generator g(static_cast<std::uint64_t>(i)), seeded(static_cast<std::uint64_t>(i));
+      const Tensor expected = randn({2}, g), after = randn({2}, seeded);
+      for (const Batch& b : theirs) {
+        CHECK(same_bits(b[0][i], expected));
+        CHECK(same_bits(b[1][i], after));
+      }
+    }
+    manual_seed(2);
+    const std::vector<Batch> again = batches(drawn, workers);
+    for (int epoch = 0; epoch < 2; ++epoch) CHECK(same_bits(first[epoch][0], again[epoch][0]));
+    CHECK_FALSE(same_bits(first[0][0], first[1][0]));
+  }
+}
+
 TEST_CASE("data: batches depend neither on the caller's Autocast nor on more room than there are examples", "[data]") {
   const Tensor w = randn({4, 4});
   struct Products : data::Dataset {

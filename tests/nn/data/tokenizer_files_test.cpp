@@ -162,6 +162,10 @@ TEST_CASE("a pattern that matches between characters splits there", "[tokenizers
   CHECK(ids(thousands, "Removed", "1234567") == std::vector<double>{1, 2, 3});
   CHECK(ids("(?=[A-Z])", "Isolated", "oneTwoTwo") == std::vector<double>{4, 5, 5});
   CHECK(ids("(?=[A-Z])", "MergedWithNext", "oneTwo") == std::vector<double>{4, 5});
+  // \w of a class has no fractions and exponents of Latin-1, \w alone has.
+  CHECK(ids(R"(\\w+)", "Isolated", "one\xC2\xBDTwo").size() == 1);
+  CHECK(ids(R"([\\w]+)", "Isolated", "one\xC2\xBDTwo") == std::vector<double>{4, 0, 5});
+  CHECK(ids(R"([^\\w\\s]+)", "Removed", "one\xC2\xB2Two") == std::vector<double>{4, 5});
 }
 
 TEST_CASE("what a tokenizer.json asks for and is not known names file and key", "[tokenizers]") {

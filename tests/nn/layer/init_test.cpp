@@ -56,6 +56,18 @@ TEST_CASE("constant, uniform and normal initialisers") {
   CHECK(n.high > 6.5);
 }
 
+TEST_CASE("uniform numbers stay below their upper bound, and bounds that can't be met are refused") {
+  manual_seed(1);
+  for (const DType type : {bfloat16, float32, float64}) {
+    const Tensor x = init::uniform_(zeros({20000}, type), 1, 1.0000003).to(float64);
+    CHECK(max(x).item() < 1.0000003);
+    CHECK(min(x).item() >= 1);
+  }
+  CHECK(max(init::uniform_(zeros({20000}, bfloat16), 0, 1)).item() < 1);
+  CHECK_THROWS_WITH(init::uniform_(zeros({3}), -3e38, 3e38), Contains("their difference must be finite in float32"));
+  CHECK_THROWS_WITH(init::trunc_normal_(zeros({3}), 0, 1, 8, 9), Contains("with a probability below 1e-09"));
+}
+
 TEST_CASE("an initialiser writes into a parameter without recording, with its own generator if asked") {
   Tensor w = zeros({4, 4}, float64).requires_grad_();
   const std::uint32_t version = w.version();

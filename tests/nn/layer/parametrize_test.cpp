@@ -194,6 +194,19 @@ TEST_CASE("every layer of the library computes with the value") {
   CHECK(mean(norm(x)).item() == Approx(2));
 }
 
+TEST_CASE("a parametrisation is removed in the weight's type, also under Autocast") {
+  nn::Linear layer(8, 8);
+  nn::low_rank(layer.weight, 2);
+  for (Tensor& p : layer.parameters()) {
+    const NoGrad no_grad;
+    p.copy_(randn(p.shape()));
+  }
+  const Tensor before = layer.weight.value();
+  const Autocast guard(bfloat16);
+  nn::remove_parametrization(layer.weight);
+  CHECK(same_bits(layer.weight, before));
+}
+
 TEST_CASE("parametrised layers are cloned, converted and shared like others") {
   Net net;
   nn::parametrize(net.hidden.weight, nn::LowRank(8, 3, 2));

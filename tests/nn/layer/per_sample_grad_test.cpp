@@ -57,6 +57,28 @@ TEST_CASE("per-sample gradients are those of each sample alone, and their mean i
   for (const Tensor& x : p) CHECK(!x.grad().defined());
 }
 
+TEST_CASE("per-sample gradients: a generator that the loss makes gives its own numbers, dropout those of the seed") {
+  manual_seed(1);
+  const nn::Linear net(3, 2);
+  const Tensor x = randn({5, 3});
+  const auto loss = [](const nn::Linear& l, const Tensor& row) {
+    Generator g(7);
+    return sum(l(row + randn(row.shape(), g)));
+  };
+  const std::vector<Tensor> all = nn::per_sample_grad(loss, net, x);
+  for (std::int64_t i = 0; i < 5; ++i) {
+    const std::vector<Tensor> alone = grad(loss(net, slice(x, 0, i, i + 1)), net.parameters());
+    for (std::size_t k = 0; k < alone.size(); ++k) CHECK(test::same_bits(all[k][i], alone[k]));
+  }
+  const auto noisy = [](const nn::Linear& l, const Tensor& row) { return sum(l(dropout(row, 0.5))); };
+  const auto with_seed = [&](std::uint64_t seed) {
+    manual_seed(seed);
+    return nn::per_sample_grad(noisy, net, x)[0];
+  };
+  CHECK(test::same_bits(with_seed(3), with_seed(3)));
+  CHECK_FALSE(test::same_bits(with_seed(3), with_seed(4)));
+}
+
 TEST_CASE("per-sample Jacobians of a model's output") {
   manual_seed(2);
   Small net;

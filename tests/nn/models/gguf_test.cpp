@@ -110,6 +110,18 @@ TEST_CASE("gguf: float16, bfloat16 and Q8_0 round each element as they say", "[g
   CHECK(max_difference(q8.model.wte.weight.value(), back) < 1e-7);
 }
 
+TEST_CASE("gguf: a number that the type can't hold is an Error", "[gguf]") {
+  const Directory d;
+  nn::GPT model(gpt2());
+  const auto refused = [&](double largest, nn::GGUFType type, const char* why) {
+    const NoGrad no_grad;
+    model.wte.weight[{0, 0}] = largest;
+    CHECK_THROWS_WITH(nn::save_gguf(d.file("m.gguf"), model, {}, nn::SaveGGUFOptions().type(type)), Contains(why));
+  };
+  refused(7e4, nn::GGUFType::float16, "holds a number above 65504, which F16 lacks");
+  refused(3e7, nn::GGUFType::q8_0, "which Q8_0 lacks: take another type");
+}
+
 TEST_CASE("gguf: tokens go along", "[gguf]") {
   const Directory d;
   const text::BytePairVocabulary pairs({{'t', 'h'}, {256, 'e'}, {' ', 257}, {0xC3, 0xA9}});
@@ -228,6 +240,34 @@ TEST_CASE("gguf: a damaged or hostile file is an Error that names the key or ten
   twice.replace(twice.find("blk.0.attn_k.weight"), 19, "blk.0.attn_q.weight");
   CHECK_THAT(error_of(put(d.file("bad.gguf"), twice)), Contains("tensor 'blk.0.attn_q.weight' is there twice"));
   CHECK_THAT(error_of(d.file("none")), Contains("there is no such file"));
+}
+
+TEST_CASE("gguf: scaling of rotary positions has llama.cpp's defaults, and no key is left aside", "[gguf]") {
+  const Directory d;
+  nn::save_gguf(d.file("m.gguf"), nn::GPT(llama().vocab_size(4).d_model(8).num_layers(1).hidden(8)));
+  const auto with = [&](const io::GGUFKeys& more) {
+    const io::GGUFFile file = io::open_gguf("test", d.file("m.gguf"));
+    io::GGUFKeys keys = file.keys;
+    keys.insert(keys.end(), more.begin(), more.end());
+    std::vector<io::GGUFTensor> tensors;
+    for (const io::Stored& x : file.tensors) tensors.push_back({x.name, x.read(), io::find_ggml_type("F32")});
+    io::write_gguf("test", d.file("n.gguf"), keys, tensors);
+    return d.file("n.gguf");
+  };
+  for (const char* const key : {"llama.rope.scaling.factor", "llama.rope.scale_linear"}) {
+    const auto rotary = nn::load_gguf(with({{key, 4.}})).model.options().rotary();
+    CHECK(rotary.scaling() == nn::RotaryScaling::linear);
+    CHECK(rotary.factor() == 4);
+  }
+  CHECK(nn::load_gguf(with({{"llama.rope.scaling.type", std::string("none")}, {"llama.rope.scaling.factor", 4.}}))
+            .model.options()
+            .rotary()
+            .scaling() == nn::RotaryScaling::none);
+  CHECK_THAT(error_of(with({{"llama.rope.scaling.type", std::string("linear")}})),
+             Contains("scaling.factor' is missing"));
+  CHECK_THAT(error_of(with({{"llama.attention.sliding_window", std::int64_t{5}}})),
+             Contains("key 'llama.attention.sliding_window' is not known here"));
+  CHECK_NOTHROW(nn::load_gguf(with({{"llama.attention.sliding_window", std::int64_t{0}}})));
 }
 
 TEST_CASE("gguf: a number that its key can't hold is an error", "[gguf]") {

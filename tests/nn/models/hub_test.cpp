@@ -206,6 +206,59 @@ TEST_CASE("a config that asks for what no model here computes names the key", "[
   CHECK(nn::load_pretrained(copy, nn::PretrainedOptions().ignored_keys({"new_key"})).family == "llama");
 }
 
+TEST_CASE("a key that a config leaves out, or that transformers reads otherwise, means what it means there", "[hub]") {
+  const Directory where;
+  const auto options = [&](const std::string& name, const std::string& from, const std::string& to) {
+    INFO(name << ": " << from);
+    return nn::load_pretrained(changed(where, name, "config.json", from, to)).gpt().options();
+  };
+  const auto largest_window = [](const nn::GPTOptions& o) {
+    return o.windows().empty() ? o.window() : *std::max_element(o.windows().begin(), o.windows().end());
+  };
+  CHECK(options("gemma", "\"gelu_pytorch_tanh\"", "\"gelu\"").activation() == nn::Activation::geglu_tanh);
+  CHECK(options("gemma2", "\"final_logit_softcapping\": 30.0,", "").logit_cap() == 30);
+  CHECK(options("gemma2", "\"final_logit_softcapping\": 30.0", "\"final_logit_softcapping\": null").logit_cap() == 0);
+  CHECK(options("gemma2", "\"attn_logit_softcapping\": 50.0,", "").attention_logit_cap() == 50);
+  CHECK(
+      options("gemma3", "\"attn_logit_softcapping\": null", "\"attn_logit_softcapping\": 2.0").attention_logit_cap() ==
+      0);
+  for (const auto& [name, key] : {std::pair("gemma2", "\"sliding_window\": 5,"),
+                                  {"gemma3", "\"sliding_window\": 5,"},
+                                  {"mistral", "\"sliding_window\": 6,"},
+                                  {"qwen2", "\"sliding_window\": 4,"}})
+    CHECK(largest_window(options(name, key, "")) == 4096);
+  CHECK(largest_window(options("mistral", "\"sliding_window\": 6", "\"sliding_window\": null")) == 0);
+  CHECK(largest_window(options("phi3", "\"sliding_window\": 7,", "")) == 0);
+  const std::string types = get(folder("qwen2") + "/config.json");
+  const std::size_t list = types.find("\"layer_types\""), end = types.find("],", list) + 2;
+  const std::string copy = changed(where, "qwen2", "config.json", types.substr(list, end - list), "");
+  CHECK(nn::load_pretrained(copy).gpt().options().windows() == std::vector<std::int64_t>{0, 4});
+  const std::string text = get(copy + "/config.json"), first = "\"max_window_layers\": 1,";
+  put(copy + "/config.json", std::string(text).replace(text.find(first), first.size(), ""));  // 28, beyond all layers
+  CHECK(largest_window(nn::load_pretrained(copy).gpt().options()) == 0);
+  const std::string layers = changed(where, "gpt_neo", "config.json", "\"global\"", "\"local\"");
+  CHECK_THROWS_WITH(nn::load_pretrained(layers), Contains("attention_layers is [\"local\",\"local\"]"));
+  const std::string least = changed(where, "llama", "generation_config.json", "{", "{\"min_length\": 9,");
+  CHECK_THROWS_WITH(nn::load_pretrained(least), Contains("generation_config.json: min_length is 9"));
+  CHECK_THROWS_WITH(nn::load_pretrained(folder("gpt2"), nn::PretrainedOptions().context_length(9)),
+                    Contains("PretrainedOptions().context_length is 9: the weights have 48 learned positions"));
+}
+
+TEST_CASE("what is written can be read by transformers where an option stands for another", "[hub]") {
+  const Directory where;
+  const auto config = [&](const auto& model) {
+    nn::save_pretrained(where.file("out"), model);
+    return get(where.file("out") + "/config.json");
+  };
+  const nn::BERT bert(nn::BERTOptions().vocab_size(9).max_length(8).num_layers(1).num_heads(2).d_model(8));
+  CHECK_THAT(config(bert), Contains("\"intermediate_size\": 32"));
+  const nn::Pretrained gemma = nn::load_pretrained(folder("gemma2"));
+  const nn::GPT whole(nn::GPTOptions(gemma.gpt().options()).windows({}).window(0));
+  CHECK_THAT(config(whole), Contains("\"model_type\": \"gemma2\"") && Contains("\"sliding_window\": 4096"));
+  const nn::Pretrained local = nn::load_pretrained(folder("gemma3"));
+  CHECK_THAT(config(local.gpt()), Contains("\"model_type\": \"gemma3_text\""));
+}
+
 TEST_CASE("a model whose options no family has is not written", "[hub]") {
   const Directory where;
   const auto o = nn::GPTOptions().vocab_size(9).context_length(8).num_layers(2).num_heads(2).d_model(8);
@@ -223,6 +276,9 @@ TEST_CASE("a model whose options no family has is not written", "[hub]") {
   refuses(GPTOptions(o).positions(nn::Positions::alibi), "gpt2: positions is alibi, not learned");
   refuses(GPTOptions(o).attention_only(true), "gpt2: attention_only is true, not false");
   refuses(GPTOptions(o).windows({3, 0}), "windows is {3, 0}, not {}");
+  refuses(GPTOptions(o).activation(nn::Activation::solu), "activation is ");
+  refuses(GPTOptions(o).positions(nn::Positions::rotary).window(3).local_rotary(nn::RotaryTableOptions().base(5)),
+          "local_rotary is ");
   nn::GPT lora(o);
   nn::add_lora(lora);
   CHECK_THROWS_WITH(nn::save_pretrained(where.file("out"), lora), Contains("merge_lora()"));

@@ -1,5 +1,6 @@
 #include "fit/nn/optim/more/lbfgs.hpp"
 
+#include "fit/graph/autocast.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/tensor/lookup.hpp"
 #include "support/catch.hpp"
@@ -69,6 +70,24 @@ TEST_CASE("LBFGS goes on from its state, ends at the minimum, and leaves alone w
     CHECK_THROWS_WITH(other.load_state_dict(changed), Contains(why));
     CHECK(std::string(test::State()(other.state_dict())) == before);
   }
+}
+
+TEST_CASE("LBFGS computes its own numbers in their type, also under Autocast") {
+  const Tensor scale = pow(10., linspace(0, 4, 20)), goal = sin(arange(20).to(float32));
+  const auto trained = [&](DType type) {
+    Tensor w = leaf(zeros({20}));
+    optim::LBFGS lbfgs({w}, optim::LBFGSOptions().max_iter(20));
+    const Autocast surrounding(type);
+    lbfgs.step([&] {
+      const Autocast off(float32);
+      lbfgs.zero_grad();
+      const Tensor loss = sum(scale * square(w - goal));
+      loss.backward();
+      return loss;
+    });
+    return w.detach();
+  };
+  CHECK(same_bits(trained(bfloat16), trained(float32)));
 }
 
 TEST_CASE("LBFGS gives the values back when a later evaluation fails before its gradients are there") {

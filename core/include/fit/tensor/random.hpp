@@ -11,12 +11,24 @@ namespace fit {
 class Generator;
 
 namespace detail {
-/// Replaces the generators' counts on this thread: a computation that is repeated draws the same numbers again.
+/// The key of the numbers of one call.
+struct Draw {
+  std::uint64_t seed, call;
+};
+
+[[gnu::visibility("default")]] inline std::atomic<std::uint64_t> tapes_made{0};
+
+/// Replaces the generators' keys on this thread: a computation that is repeated draws the same numbers again.
 class DrawTape {
  public:
-  virtual std::uint64_t next_call(Generator& g) = 0;
+  virtual Draw next(Generator& g) = 0;
+  /// What set_state() of a generator does while the tape is used. Returns false if the generator changes as usual.
+  virtual bool set_state(Generator& g, const Draw& state) = 0;
+
+  const std::uint64_t number = tapes_made.fetch_add(1, std::memory_order_relaxed) + 1;
 
  protected:
+  DrawTape() = default;
   ~DrawTape() = default;
 };
 [[gnu::visibility("default")]] inline thread_local DrawTape* draw_tape = nullptr;
@@ -26,7 +38,7 @@ class DrawTape {
 class Generator {
  public:
   explicit Generator(std::uint64_t seed = 0) : seed_(seed) {}
-  Generator(const Generator& o) : seed_(o.seed()), calls_(o.calls()) {}
+  Generator(const Generator& o) : seed_(o.seed()), calls_(o.calls()), made_under_(o.made_under_) {}
   Generator& operator=(const Generator& o) {
     set_state(o.seed(), o.calls());
     return *this;
@@ -36,16 +48,20 @@ class Generator {
   std::uint64_t calls() const { return calls_.load(std::memory_order_relaxed); }
   /// Sets both.
   void set_state(std::uint64_t seed, std::uint64_t calls) {
+    if (detail::draw_tape && detail::draw_tape->set_state(*this, {seed, calls})) return;
     seed_.store(seed, std::memory_order_relaxed);
     calls_.store(calls, std::memory_order_relaxed);
   }
   /// The key of the next call.
-  std::uint64_t next_call() {
-    return detail::draw_tape ? detail::draw_tape->next_call(*this) : calls_.fetch_add(1, std::memory_order_relaxed);
-  }
+  detail::Draw next() { return detail::draw_tape ? detail::draw_tape->next(*this) : next_of_own(); }
+  /// The same without the tape.
+  detail::Draw next_of_own() { return {seed(), calls_.fetch_add(1, std::memory_order_relaxed)}; }
+  /// Whether it was made while this tape was used, or one inside of it.
+  bool made_under(const detail::DrawTape& tape) const { return made_under_ >= tape.number; }
 
  private:
   std::atomic<std::uint64_t> seed_, calls_{0};
+  std::uint64_t made_under_ = detail::draw_tape ? detail::draw_tape->number : 0;
 };
 
 /// The default of all functions with a generator.

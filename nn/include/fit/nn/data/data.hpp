@@ -38,7 +38,8 @@ using Example = Batch;
 /// Numbered examples. A DataLoader calls get() from another thread with prefetch, and from several threads at once with
 /// two or more workers. get() may draw from the default generator (rand(), bernoulli() …): in a DataLoader, the numbers
 /// depend on (seed, epoch, place of the example in the epoch) only, so they are the same for any number of workers, and
-/// after a training is resumed.
+/// after a training is resumed. A generator that get() makes or seeds gives its own numbers, and manual_seed() in get()
+/// lasts until get() returns: Generator g(i) draws the same example i in each epoch.
 class Dataset {
  public:
   virtual ~Dataset() = default;

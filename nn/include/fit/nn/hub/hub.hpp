@@ -25,7 +25,8 @@ class GPT;
 struct PretrainedOptions {
   /// The type of the weights in memory. The files may hold float32, float64, float16 or bfloat16.
   FIT_OPTION(DType, dtype) = float32;
-  /// The max length of a sequence, for a GPT; that of config.json if 0. A table of angles has as many rows.
+  /// The max length of a sequence, for a GPT; that of config.json if 0. A table of angles has as many rows. Learned
+  /// positions have the length of the weights.
   FIT_OPTION(std::int64_t, context_length) = 0;
   /// Keys of config.json and generation_config.json that are read as if they were not there. Give it a key that an
   /// Error names, if you know that the model computes the same without the key.
