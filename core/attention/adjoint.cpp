@@ -169,7 +169,7 @@ void record_call(const AttentionCall& call, Computed& computed) {
                                                       {"tensors", Span<const std::int64_t>(tensors, 3)},
                                                       {"scale", call.a.scale},
                                                       {"causal", call.a.causal},
-                                                      {"window", call.a.window},
+                                                      {"window", call.options.window()},  // as given: other lengths may reach it
                                                       {"dropout", call.a.dropout.p},
                                                       {"mask", call.options.mask()},
                                                       {"alibi", call.alibi},

@@ -217,6 +217,7 @@ void gpts() {
   };
   gpt("learned", small());
   gpt("window", small().window(3));
+  gpt("long_window", small().window(7));  // longer than the example
   gpt("alibi", small().positions(nn::Positions::alibi));
   gpt("sinusoidal", small().positions(nn::Positions::sinusoidal));
   const auto llama = small()
