@@ -54,10 +54,20 @@ Name with_number(const Row& r, const char* op, const Name& x, double number) {
   return r.g.node(op, {x, r.g.number(number, r.y().dtype())});
 }
 Names square(const Row& r) { return {r.g.node("Mul", {r.operand(0), r.operand(0)})}; }
-Names log1p(const Row& r) { return {r.g.node("Log", {with_number(r, "Add", r.operand(0), 1)})}; }
+// log(u) times x / d, where u = 1 + x and d = u - 1 are rounded: exact near 0. If d is 0, so is the log: x.
+Names log1p(const Row& r) {
+  const Name x = r.operand(0), u = with_number(r, "Add", x, 1), d = with_number(r, "Sub", u, 1);
+  const Name log = r.g.node("Log", {u}), corrected = r.g.node("Mul", {log, r.g.node("Div", {x, d})});
+  const Name near = r.g.node("Where", {with_number(r, "Equal", d, 0), x, corrected});
+  return {r.g.node("Where", {r.g.node("Equal", {d, x}), log, near})};
+}
 Names log2(const Row& r) { return {with_number(r, "Div", r.g.node("Log", {r.operand(0)}), std::log(2.))}; }
 Names log10(const Row& r) { return {with_number(r, "Div", r.g.node("Log", {r.operand(0)}), std::log(10.))}; }
-Names expm1(const Row& r) { return {with_number(r, "Sub", r.g.node("Exp", {r.operand(0)}), 1)}; }
+// tanh(x / 2) (exp(x) + 1), which is exact near 0
+Names expm1(const Row& r) {
+  const Name x = r.operand(0), half = r.g.node("Tanh", {with_number(r, "Mul", x, 0.5)});
+  return {r.g.node("Mul", {half, with_number(r, "Add", r.g.node("Exp", {x}), 1)})};
+}
 Names rsqrt(const Row& r) { return {r.g.node("Reciprocal", {r.g.node("Sqrt", {r.operand(0)})})}; }
 Names log_sigmoid(const Row& r) { return {r.g.node("Neg", {r.g.node("Softplus", {r.g.node("Neg", {r.operand(0)})})})}; }
 Names silu(const Row& r) { return {r.g.node("Mul", {r.operand(0), r.g.node("Sigmoid", {r.operand(0)})})}; }
@@ -149,6 +159,7 @@ Names var(const Row& r) { return {variance(r)}; }
 Names std_of(const Row& r) { return {r.g.node("Sqrt", {variance(r)})}; }
 
 Names norm(const Row& r) {
+  if (r.integers("axes").empty()) return {r.g.node("Abs", {r.operand(0)})};
   if (r.real("p") == 1) return reduction(r, "ReduceL1");
   if (r.real("p") == 2) return reduction(r, "ReduceL2");
   r.fail("has p " + std::to_string(r.real("p")) + ": only 1 and 2 have an ONNX form");

@@ -131,6 +131,13 @@ void ops() {
   op("products", [&](const Tensor& x) { return prod(x, 1, keepdims) + norm(x, 2, 1, keepdims) + norm(x, 1, 0); });
   op("flip", [](const Tensor& x) { return flip(x, {0, 1}) + 2 * flip(x, {1}); });
   op("loss", [](const Tensor& x) { return nn::mse_loss(x, x * 0); });
+  op("near_0", [](const Tensor& x) { return 1e6 * (log1p(x * 1e-6) + expm1(x * 1e-6)); });
+  op("near_0_double", [](const Tensor& x) {
+    const Tensor small = x.to(float64) * 1e-9;
+    return 1e9 * (log1p(small) + expm1(small));
+  });
+  op("far_from_0", [](const Tensor& x) { return log1p(abs(x) * 1e30) + expm1(x * 3) + expm1(-200 * abs(x)); });
+  op("norm_of_number", [](const Tensor& x) { return norm(sum(-abs(x))) + x; });
 }
 
 template <class Model>
