@@ -90,8 +90,7 @@ class Attention {
   Name whole(std::int64_t x) { return g.constant(full({}, x, int64)); }
 
   Name alibi() {
-    const Tensor slopes = r.raw_tensor("alibi").detach().to(t);
-    const Name slope = g.constant(reshape(slopes, {1, slopes.numel(), 1, 1}));
+    const Name slope = g.node("Reshape", {g.cast(r.tensor("alibi"), t), g.integers({1, H, 1, 1})});
     return g.node("Mul", {slope, g.cast(g.node("Abs", {distances()}), t)});
   }
 

@@ -31,13 +31,29 @@ std::pair<const void*, std::string> elements_of(const Tensor& x) {
   return {x.raw(), x.shape().str() + name_of(x.dtype())};
 }
 
-bool same(const Tensor& a, const Tensor& b) { return a.dtype() == b.dtype() && a.shape() == b.shape() && equal(a, b); }
+bool same(const Tensor& a, const Tensor& b) {
+  return a.impl() == b.impl() || (a.dtype() == b.dtype() && a.shape() == b.shape() && equal(a, b));
+}
+
+// How a tensor computed from the inputs gets into the file.
+std::string advice(const std::vector<Tensor>& inputs) {
+  for (const Tensor& x : inputs)
+    if (x.dtype() == boolean && !equal(x, ones(x.shape(), boolean)))
+      return "if it comes from a mask with padding, give an example mask that is true everywhere; else give it as an "
+             "input, or compute it by operations on floating tensors";
+  return "give it as an input, or compute it by operations on floating tensors";
+}
 
 // Whether x is arange(a, b).
 bool is_counted(const Tensor& x) {
   if (x.dtype() != int64 || x.rank() != 1 || x.numel() == 0) return false;
   const std::int64_t first = x.flatten().to_vector<std::int64_t>()[0];
   return equal(x, arange(first, first + x.size(0)));
+}
+
+std::string if_size(const Runs& runs, const Run& run) {
+  const ONNXAxis& axis = runs.axes[*run.axis];
+  return " if the axis has size " + std::to_string(run.inputs[axis.input].size(axis.axis));
 }
 
 // Whether all elements are the first one of `like`.
@@ -55,6 +71,31 @@ const Attribute& Row::attribute(const char* name) const {
   const auto found = o.attributes.find(name);
   if (found == o.attributes.end()) fail(std::string("does not say its ") + name);
   return found->second;
+}
+const Attribute& Row::fixed(const char* name) const {
+  const Attribute& here = attribute(name);
+  for (const Run& run : g.runs_.all) {
+    const Attribute& there = run.operations[at_].attributes.at(name);
+    if (same_numbers(here, there)) continue;
+    const std::string both = std::string(" has ") + name + " = " + here.text() + ", and " + there.text();
+    if (run.axis) throw FixedAxis{*run.axis, o.where() + both + if_size(g.runs_, run)};
+    fail(both.substr(1) +
+         " with other inputs: a number that depends on the values of the inputs would be a constant "
+         "in the file; compute it by operations on tensors");
+  }
+  return here;
+}
+bool Row::is_empty(std::size_t i) const {
+  return std::all_of(g.runs_.all.begin(), g.runs_.all.end(),
+                     [&](const Run& run) { return run.operations[at_].inputs[i].numel() == 0; });
+}
+bool Row::takes_all(int axis) const {
+  const auto a = static_cast<std::size_t>(axis);
+  return std::all_of(g.runs_.all.begin(), g.runs_.all.end(), [&](const Run& run) {
+    const Operation& op = run.operations[at_];
+    return op.attributes.at("start").integers[a] == 0 && op.attributes.at("step").integers[a] == 1 &&
+           op.attributes.at("taken").integers[a] == op.inputs[0].size(axis);
+  });
 }
 Name Row::input(std::size_t i) const {
   return g.value(at_, [i](const Operation& op) -> const Tensor& { return op.inputs[i]; });
@@ -186,17 +227,22 @@ Name Graph::sizes(const std::vector<Size>& all) {
 }
 
 Size Graph::explained(const Operation& o, const Integers& in_runs) const {
-  Size s;
-  s.coefficient = in_runs[0];
-  if (in_runs[1] != in_runs[0])
-    throw Error(o.where() + " has a size or number that depends on the values of the inputs: " +
-                std::to_string(in_runs[0]) + " and " + std::to_string(in_runs[1]));
+  const std::int64_t here = in_runs[0];
+  const auto differs = [&](std::size_t r) { return in_runs[r] != here; };
+  Size s{here, {}};
+  const std::vector<std::size_t> values = runs_.of({});
+  if (const auto r = std::find_if(values.begin(), values.end(), differs); r != values.end())
+    throw Error(o.where() + " has a size or number that depends on the values of the inputs: " + std::to_string(here) +
+                ", and " + std::to_string(in_runs[*r]) + " with other inputs");
   for (std::size_t k = 0; k < runs_.axes.size(); ++k) {
-    const std::int64_t here = in_runs[0], there = in_runs[k + 2], size = runs_.size(k, 0), other = runs_.size(k, k + 2);
-    if (here == there) continue;
-    if (size == 0 || s.coefficient % size != 0 || here / size * other != there)
-      throw FixedAxis{k, o.where() + " has the number " + std::to_string(here) + ", and " + std::to_string(there) +
-                             " if the axis has size " + std::to_string(other)};
+    const std::vector<std::size_t> sizes = runs_.of(k);
+    const auto other = std::find_if(sizes.begin(), sizes.end(), differs);
+    if (other == sizes.end()) continue;
+    const std::int64_t size = runs_.size(k, 0);
+    const auto is_multiple = [&](std::size_t r) { return here / size * runs_.size(k, r) == in_runs[r]; };
+    if (s.coefficient % size != 0 || !std::all_of(sizes.begin(), sizes.end(), is_multiple))
+      throw FixedAxis{k, o.where() + " has the number " + std::to_string(here) + ", and " +
+                             std::to_string(in_runs[*other]) + if_size(runs_, runs_.all[*other])};
     s.coefficient /= size;
     s.axes.push_back(k);
   }
@@ -215,29 +261,34 @@ Name Graph::counted(const Operation& o, const std::vector<Tensor>& in_runs) {
   return node("Range", {begin, node("Add", {begin, length}), constant(full({}, 1, int64))});
 }
 
+// A tensor of one number, whose shape depends on free axes.
+Name Graph::filled(const Operation& o, const std::vector<Tensor>& in_runs) {
+  std::vector<Size> shape;
+  for (int a = 0; a < in_runs[0].rank(); ++a) {
+    Integers lengths;
+    for (const Tensor& x : in_runs) lengths.push_back(x.size(a));
+    shape.push_back(explained(o, lengths));
+  }
+  return node("Expand", {constant(slice(flatten(in_runs[0]), 0, 0, 1)), sizes(shape)});
+}
+
 Name Graph::constant_of(std::size_t at, const std::vector<Tensor>& in_runs) {
   const Operation& o = runs_.all[0].operations[at];
-  if (!same(in_runs[0], in_runs[1]))
-    throw Error(o.where() + " reads a tensor " + in_runs[0].shape().str() + " of " + name_of(in_runs[0].dtype()) +
-                " that was computed from the inputs without being recorded, and would be a constant in the file: give "
-                "it as an input, or compute it by operations on floating tensors");
-  for (std::size_t k = 0; k < runs_.axes.size(); ++k) {
-    const Tensor& other = in_runs[k + 2];
-    if (same(in_runs[0], other)) continue;
+  const Tensor& x = in_runs[0];
+  for (std::size_t r = 1; r < in_runs.size(); ++r) {
+    if (same(x, in_runs[r])) continue;
+    const std::optional<std::size_t> axis = runs_.all[r].axis;
+    if (!axis)
+      throw Error(o.where() + " reads a tensor " + x.shape().str() + " of " + name_of(x.dtype()) +
+                  " that was computed from the inputs without being recorded, and would be a constant in the file: " +
+                  advice(runs_.all[0].inputs));
     if (std::all_of(in_runs.begin(), in_runs.end(), is_counted)) return counted(o, in_runs);
-    const auto filled = [&](const Tensor& x) { return is_filled(x, in_runs[0]); };
-    if (!std::all_of(in_runs.begin(), in_runs.end(), filled))
-      throw FixedAxis{k, o.where() + " reads a constant " + in_runs[0].shape().str() + " that depends on its size"};
-    std::vector<Size> shape;
-    for (int a = 0; a < in_runs[0].rank(); ++a) {
-      Integers lengths;
-      for (const Tensor& x : in_runs) lengths.push_back(x.size(a));
-      shape.push_back(explained(o, lengths));
-    }
-    return node("Expand", {constant(slice(flatten(in_runs[0]), 0, 0, 1)), sizes(shape)});
+    if (std::all_of(in_runs.begin(), in_runs.end(), [&](const Tensor& y) { return is_filled(y, x); }))
+      return filled(o, in_runs);
+    throw FixedAxis{*axis, o.where() + " reads a constant " + x.shape().str() + " that depends on its size"};
   }
-  const auto known = parameters_.find(in_runs[0].raw());
-  return constant(in_runs[0], known == parameters_.end() ? Name() : known->second);
+  const auto known = parameters_.find(x.raw());
+  return constant(x, known == parameters_.end() ? Name() : known->second);
 }
 
 Name Graph::value(std::size_t at, const std::function<const Tensor&(const Operation&)>& which) {

@@ -6,8 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "fit/onnx.hpp"
-#include "onnx/run.hpp"
+#include "onnx/runs.hpp"
 
 namespace onnx {
 class ModelProto;
@@ -25,23 +24,6 @@ using Integers = std::vector<std::int64_t>;
 struct Size {
   std::int64_t coefficient = 1;
   std::vector<std::size_t> axes{};
-};
-
-/// Thrown if an axis can't be free.
-struct FixedAxis {
-  std::size_t axis;
-  std::string why;
-};
-
-/// Runs of one model: the first with the inputs, the second with other values, and one for each free axis with another
-/// size of it. All have the same operations.
-struct Runs {
-  std::vector<Run> all;
-  std::vector<ONNXAxis> axes;
-  /// The size of a free axis in a run.
-  std::int64_t size(std::size_t axis, std::size_t run) const {
-    return all[run].inputs[axes[axis].input].size(axes[axis].axis);
-  }
 };
 
 /// Builds the file.
@@ -83,6 +65,7 @@ class Graph {
   void describe(::onnx::ValueInfoProto& to, const Name& name,
                 const std::function<const Tensor&(const Run&)>& which) const;
   Name counted(const Operation& o, const std::vector<Tensor>& in_runs);
+  Name filled(const Operation& o, const std::vector<Tensor>& in_runs);
   Name constant_of(std::size_t at, const std::vector<Tensor>& in_runs);
   Name free_size(std::size_t axis);
 
@@ -110,9 +93,10 @@ class Row {
   Name operand(std::size_t i) const;
   bool has(const char* name) const { return o.attributes.count(name) > 0; }
   bool has_input(std::size_t i) const { return i < o.inputs.size() && o.inputs[i].defined(); }
-  std::int64_t integer(const char* name) const { return attribute(name).integer; }
-  double real(const char* name) const { return attribute(name).number; }
-  const Integers& integers(const char* name) const { return attribute(name).integers; }
+  /// Numbers that are the same in all runs.
+  std::int64_t integer(const char* name) const { return fixed(name).integer; }
+  double real(const char* name) const { return fixed(name).number; }
+  const Integers& integers(const char* name) const { return fixed(name).integers; }
   /// A tensor attribute.
   Name tensor(const char* name) const;
   const Tensor& raw_tensor(const char* name) const { return attribute(name).tensor; }
@@ -122,12 +106,17 @@ class Row {
   /// The sizes of a result, or the numbers of an attribute, in terms of the free axes.
   std::vector<Size> shape(std::size_t output = 0) const;
   std::vector<Size> list(const char* name) const;
+  /// Whether an input has no elements, in all runs.
+  bool is_empty(std::size_t i) const;
+  /// Whether an index takes all of an axis, in all runs.
+  bool takes_all(int axis) const;
   Size size(const char* name) const;
   const std::string& op() const { return o.op; }
   [[noreturn]] void fail(const std::string& why) const { throw Error(o.where() + " " + why); }
 
  private:
   const Attribute& attribute(const char* name) const;
+  const Attribute& fixed(const char* name) const;  // throws Error or FixedAxis if runs differ
   std::vector<Size> explained(const std::function<Integers(const Operation&)>& of) const;
   std::size_t at_;
   const Operation& o;

@@ -126,7 +126,7 @@ Names to(const Row& r) { return {r.g.cast(r.input(0), r.y().dtype())}; }
 bool keeps(const Row& r) { return r.integer("keepdims") != 0; }
 
 Names reduction(const Row& r, const char* op) {
-  if (r.integers("axes").empty()) return {r.operand(0)};
+  if (r.integers("axes").empty()) return {r.operand(0)};  // of one number
   return {r.g.reduced(op, r.operand(0), r.integers("axes"), keeps(r))};
 }
 Names sum(const Row& r) { return reduction(r, "ReduceSum"); }
@@ -177,8 +177,12 @@ Names softmax(const Row& r) { return {r.g.node("Softmax", {r.operand(0)}, {{"axi
 Names log_softmax(const Row& r) { return {r.g.node("LogSoftmax", {r.operand(0)}, {{"axis", {r.integer("axis")}}})}; }
 
 Names layer_norm(const Row& r) {
-  const std::int64_t n = r.x().size(-1);
-  Names inputs{r.operand(0), r.has_input(1) ? r.operand(1) : r.g.constant(ones({n}, r.y().dtype()))};
+  const Name x = r.operand(0);
+  const auto no_weight = [&] {
+    const Name n = r.g.node("Gather", {r.g.node("Shape", {x}), r.g.integers({-1})}, {{"axis", {0}}});
+    return r.g.node("Expand", {r.g.number(1, r.y().dtype()), n});
+  };
+  Names inputs{x, r.has_input(1) ? r.operand(1) : no_weight()};
   if (r.has_input(2)) inputs.push_back(r.operand(2));
   const auto eps = static_cast<float>(r.real("eps"));
   return {r.g.node("LayerNormalization", inputs, {{"axis", {-1}}}, {{"epsilon", eps}})};
@@ -219,26 +223,26 @@ Names transpose(const Row& r) { return {r.g.node("Transpose", {r.input(0)}, {{"p
 Names cat(const Row& r) {
   Names parts;
   for (std::size_t i = 0; r.has_input(i); ++i)
-    if (r.x(i).numel() > 0) parts.push_back(r.operand(i));
+    if (!r.is_empty(i)) parts.push_back(r.operand(i));
   return {r.g.node("Concat", parts, {{"axis", {r.integer("axis")}}})};
 }
 Names split(const Row& r) {
   return r.g.nodes("Split", {r.input(0), r.g.sizes(r.list("sizes"))}, r.outputs(), {{"axis", {r.integer("axis")}}});
 }
-// start, start + step, …: `taken` of each axis. An end that is a free size is the whole axis.
+// start, start + step, …: `taken` of each axis.
 Names slice(const Row& r) {
-  const Integers &step = r.integers("step"), &start = r.integers("start");
+  const Integers& step = r.integers("step");
   const std::vector<Size> starts = r.list("start"), taken = r.list("taken");
   Names x{r.input(0)};
-  for (std::size_t a = 0; a < start.size(); ++a) {
+  for (std::size_t a = 0; a < starts.size(); ++a) {
     const auto at = static_cast<int>(a);
-    const std::int64_t size = r.x().size(at);
-    if (start[a] == 0 && step[a] == 1 && r.integers("taken")[a] == size) continue;
+    const std::int64_t start = starts[a].coefficient;
+    if (r.takes_all(at)) continue;
     Name end;
     if (taken[a].axes.empty() && starts[a].axes.empty()) {
-      const std::int64_t last = start[a] + step[a] * taken[a].coefficient;
+      const std::int64_t last = start + step[a] * taken[a].coefficient;
       end = r.g.integers({step[a] < 0 && last < 0 ? INT64_MIN : last});
-    } else if (step[a] == 1 && start[a] == 0) {
+    } else if (step[a] == 1 && start == 0) {
       end = r.g.sizes({taken[a]});
     } else if (step[a] == 1) {
       end = r.g.node("Add", {r.g.sizes({starts[a]}), r.g.sizes({taken[a]})});
@@ -274,9 +278,9 @@ Names triu(const Row& r) { return triangle(r, 1); }
 
 // The cosines (part 0) or sines (1) of the positions, (…, T, 1, D/2).
 Name angles(const Row& r, int part) {
-  const double sign = part == 1 && r.integer("inverse") ? -1 : 1;
-  const Name all = r.g.constant((r.x(1)[{range(), range(), part}] * sign).to(r.y().dtype()));  // [positions, D/2]
-  Name rows;
+  const Name place = r.g.constant(full({}, part, int64));
+  Name all = r.g.node("Gather", {r.operand(1), place}, {{"axis", {2}}}), rows;  // [positions, D/2]
+  if (part == 1 && r.integer("inverse")) all = r.g.node("Neg", {all});
   if (r.raw_tensor("positions").defined()) {
     rows = r.g.node("Gather", {all, r.tensor("positions")}, {{"axis", {0}}});
   } else {

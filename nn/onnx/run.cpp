@@ -1,5 +1,9 @@
 #include "onnx/run.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
 #include "fit/graph/graph.hpp"
 
 namespace fit::nn::onnx {
@@ -43,7 +47,65 @@ class Recorder final : public Observer {
   std::unordered_map<const Layer*, std::string> names_;
 };
 
+bool alike(const Tensor& a, const Tensor& b) {
+  return a.defined() == b.defined() && (!a.defined() || (a.dtype() == b.dtype() && a.rank() == b.rank()));
+}
+bool alike(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Tensor& x, const Tensor& y) { return alike(x, y); });
+}
+bool alike(const Operation& a, const Operation& b) {
+  return a.op == b.op && alike(a.inputs, b.inputs) && alike(a.outputs, b.outputs) &&
+         std::equal(a.attributes.begin(), a.attributes.end(), b.attributes.begin(), b.attributes.end(),
+                    [](const auto& x, const auto& y) {
+                      return x.first == y.first && x.second.kind == y.second.kind &&
+                             alike(x.second.tensor, y.second.tensor);
+                    });
+}
+
+// Where each tensor that a run reads comes from: the number of an input or result; 0 if from elsewhere.
+std::vector<std::size_t> sources(const Run& run) {
+  std::unordered_map<const void*, std::size_t> numbers;
+  std::vector<std::size_t> all;
+  std::size_t next = 0;
+  const auto made = [&](const Tensor& x) {
+    ++next;
+    if (x.defined()) numbers[x.impl()] = next;
+  };
+  const auto read = [&](const Tensor& x) {
+    const auto found = x.defined() ? numbers.find(x.impl()) : numbers.end();
+    all.push_back(found == numbers.end() ? 0 : found->second);
+  };
+  for (const Tensor& x : run.inputs) made(x);
+  for (const Operation& o : run.operations) {
+    for (const Tensor& x : o.inputs) read(x);
+    for (const auto& [name, a] : o.attributes) read(a.tensor);
+    for (const Tensor& y : o.outputs) made(y);
+  }
+  for (const Tensor& y : run.outputs) read(y);
+  return all;
+}
+
 }  // namespace
+
+bool same_numbers(const Attribute& a, const Attribute& b) {
+  const bool both_nan = std::isnan(a.number) && std::isnan(b.number);
+  return a.integer == b.integer && (a.number == b.number || both_nan) && a.integers == b.integers;
+}
+
+bool alike(const Run& a, const Run& b) {
+  return std::equal(a.operations.begin(), a.operations.end(), b.operations.begin(), b.operations.end(),
+                    [](const Operation& x, const Operation& y) { return alike(x, y); }) &&
+         alike(a.outputs, b.outputs) && sources(a) == sources(b);
+}
+
+std::string Attribute::text() const {
+  if (kind == OpAttribute::Kind::integer) return std::to_string(integer);
+  if (kind != OpAttribute::Kind::integers) return (std::ostringstream() << number).str();
+  std::string all;
+  for (const std::int64_t i : integers) all += (all.empty() ? "" : ", ") + std::to_string(i);
+  return '[' + all + ']';
+}
 
 std::string Operation::where() const {
   return "[save_onnx] the operation " + op + (layer.empty() ? "" : " in " + layer);
@@ -52,7 +114,7 @@ std::string Operation::where() const {
 Run record_run(const Layer& model, const std::vector<Tensor>& inputs,
                const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& run) {
   Recorder recorder(model);
-  Run result{{}, inputs, {}};
+  Run result{{}, inputs, {}, {}};
   {
     const EnableGrad recording;
     const Observe watching(recorder);

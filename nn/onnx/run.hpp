@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -18,7 +19,12 @@ struct Attribute {
   double number = 0;
   std::vector<std::int64_t> integers{};
   Tensor tensor{};
+
+  /// "3", "[1, 2]".
+  std::string text() const;
 };
+/// Whether the numbers of both are equal. NaN equals NaN.
+bool same_numbers(const Attribute& a, const Attribute& b);
 
 struct Operation {
   std::string op, layer;  // layer: the path
@@ -33,7 +39,11 @@ struct Operation {
 struct Run {
   std::vector<Operation> operations;
   std::vector<Tensor> inputs, outputs;
+  std::optional<std::size_t> axis{};  // the free axis that has another size; none: other values
 };
+
+/// Whether both did the same operations with the same tensors.
+bool alike(const Run& a, const Run& b);
 
 /// Calls run(inputs) and records its operations.
 Run record_run(const Layer& model, const std::vector<Tensor>& inputs,

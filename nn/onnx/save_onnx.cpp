@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "fit/graph/graph.hpp"
 #include "fit/io/npz.hpp"
 #include "fit/onnx.hpp"
@@ -12,55 +10,27 @@ namespace {
 
 using onnx::FixedAxis;
 using onnx::Graph;
-using onnx::Run;
 using onnx::Runs;
 using Inputs = std::vector<Tensor>;
-using Call = std::function<std::vector<Tensor>(const Inputs&)>;
+using Call = Runs::Call;
 
 constexpr const char* op = "[save_onnx] ";
 
-// Other values of the same kind: in the opposite order, and smaller.
-Tensor changed(const Tensor& x) {
-  const Tensor back = x.rank() > 0 && x.numel() > 0 ? flip(x, Axes()) : x;
-  return is_floating(x.dtype()) ? back * 0.75 : back;
+// "input_0", "input_1", …
+std::vector<std::string> numbered(const std::string& kind, std::size_t count) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < count; ++i) names.push_back(kind + std::to_string(i));
+  return names;
 }
 
-// x with another size of an axis: one less, or one more if it is 1.
-Tensor resized(const Tensor& x, int axis) {
-  const std::int64_t n = x.size(axis);
-  return n > 1 ? slice(x, axis, 0, n - 1) : cat({x, x}, axis);
-}
-
-// An axis that may be free, and the inputs that have it.
-struct Candidate {
-  ONNXAxis axis;
-  std::vector<bool> has;
-};
-
-std::vector<Candidate> candidates(const Inputs& inputs, const std::vector<ONNXAxis>& more) {
-  std::vector<Candidate> all;
-  const auto add = [&](ONNXAxis axis, const auto& has) {
-    Candidate c{std::move(axis), {}};
-    std::int64_t size = -1;
-    bool equal = true;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      c.has.push_back(has(inputs[i]));
-      if (!c.has[i]) continue;
-      if (size < 0) c.axis.input = i, size = inputs[i].size(c.axis.axis);
-      equal = equal && size == inputs[i].size(c.axis.axis);
-    }
-    if (equal && size > 0) all.push_back(std::move(c));
-  };
-  const auto is_scalar = [](const Tensor& x) { return x.rank() == 0; };  // it has no batch
-  if (std::none_of(inputs.begin(), inputs.end(), is_scalar)) add({"batch", 0, 0}, [](const Tensor&) { return true; });
-  add({"sequence", 0, 1}, [](const Tensor& x) { return x.rank() == 2 || x.rank() == 3; });
-  for (const ONNXAxis& axis : more) {
-    if (axis.input >= inputs.size() || axis.axis < 0 || axis.axis >= inputs[axis.input].rank())
-      throw Error(std::string(op) + "the axis " + axis.name + " is axis " + std::to_string(axis.axis) + " of input " +
-                  std::to_string(axis.input) + ": there is none such");
-    add(axis, [rank = inputs[axis.input].rank()](const Tensor& x) { return x.rank() == rank; });
-  }
-  return all;
+// The options with a name for each input and result.
+SaveONNXOptions with_names(SaveONNXOptions options, std::size_t inputs, std::size_t results) {
+  if (options.input_names().empty()) options.input_names(numbered("input_", inputs));
+  if (options.output_names().empty()) options.output_names(numbered("output_", results));
+  if (options.output_names().size() != results)
+    throw Error(std::string(op) + "there are " + std::to_string(results) + " results and " +
+                std::to_string(options.output_names().size()) + " output_names: each needs one");
+  return options;
 }
 
 void check_inputs(const Layer& model, const Inputs& inputs, const SaveONNXOptions& options) {
@@ -71,32 +41,8 @@ void check_inputs(const Layer& model, const Inputs& inputs, const SaveONNXOption
   if (!options.input_names().empty() && options.input_names().size() != inputs.size())
     throw Error(std::string(op) + "there are " + std::to_string(inputs.size()) + " inputs and " +
                 std::to_string(options.input_names().size()) + " input_names: each needs one");
-}
-
-// Whether both did the same operations.
-bool alike(const Run& a, const Run& b) {
-  return std::equal(a.operations.begin(), a.operations.end(), b.operations.begin(), b.operations.end(),
-                    [](const auto& x, const auto& y) {
-                      return x.op == y.op && x.inputs.size() == y.inputs.size() &&
-                             x.outputs.size() == y.outputs.size() && x.attributes.size() == y.attributes.size();
-                    });
-}
-
-// The runs with other sizes. An axis with which the model does something else is fixed.
-void run_with_other_sizes(Runs& runs, std::vector<std::string>& fixed, const Layer& model, const Inputs& inputs,
-                          const std::vector<ONNXAxis>& more, const Call& call) {
-  for (const auto& [axis, has] : candidates(inputs, more)) {
-    Inputs other;
-    for (std::size_t i = 0; i < inputs.size(); ++i) other.push_back(has[i] ? resized(inputs[i], axis.axis) : inputs[i]);
-    try {
-      Run run = onnx::record_run(model, other, call);
-      if (!alike(run, runs.all[0])) throw Error("the model does other operations with another size");
-      runs.all.push_back(std::move(run));
-      runs.axes.push_back(axis);
-    } catch (const Error& error) {
-      fixed.push_back(axis.name + ": " + error.what());
-    }
-  }
+  if (options.opset() != 17 && options.opset() != 23)
+    throw Error(std::string(op) + "opset is " + std::to_string(options.opset()) + ": it must be 17 or 23");
 }
 
 void save_sample(const Inputs& inputs, const Call& call, const SaveONNXOptions& options) {
@@ -110,48 +56,23 @@ void save_sample(const Inputs& inputs, const Call& call, const SaveONNXOptions& 
 
 }  // namespace
 
-ONNXInfo save_onnx(const std::string& path, const Layer& model, const Inputs& inputs, const Call& call,
-                   const SaveONNXOptions& given) {
-  check_inputs(model, inputs, given);
-  SaveONNXOptions options = given;
-  if (options.input_names().empty()) {
-    std::vector<std::string> names;
-    for (std::size_t i = 0; i < inputs.size(); ++i) names.push_back("input_" + std::to_string(i));
-    options.input_names(std::move(names));
-  }
-  if (options.opset() != 17 && options.opset() != 23)
-    throw Error(std::string(op) + "opset is " + std::to_string(options.opset()) + ": it must be 17 or 23");
-  Runs runs;
-  runs.all.push_back(onnx::record_run(model, inputs, call));
-  const std::size_t results = runs.all[0].outputs.size();
-  if (options.output_names().empty()) {
-    std::vector<std::string> names;
-    for (std::size_t i = 0; i < results; ++i) names.push_back("output_" + std::to_string(i));
-    options.output_names(std::move(names));
-  }
-  if (options.output_names().size() != results)
-    throw Error(std::string(op) + "there are " + std::to_string(results) + " results and " +
-                std::to_string(options.output_names().size()) + " output_names: each needs one");
-  Inputs others;
-  for (const Tensor& x : inputs) others.push_back(changed(x));
-  runs.all.push_back(onnx::record_run(model, others, call));
-  if (!alike(runs.all[0], runs.all[1]))
-    throw Error(std::string(op) + "the model does other operations with other values: a file has those of one run");
-  std::vector<std::string> fixed;
-  run_with_other_sizes(runs, fixed, model, inputs, options.more_axes(), call);
+ONNXInfo save_onnx(const std::string& path, const Layer& model, const Inputs& given, const Call& call,
+                   const SaveONNXOptions& given_options) {
+  check_inputs(model, given, given_options);
+  Inputs inputs;  // of their own: a tensor that is given twice is two inputs
+  for (const Tensor& x : given) inputs.push_back(x.detach().clone());
+  Runs runs(model, inputs, given_options.more_axes(), call);
+  const SaveONNXOptions options = with_names(given_options, inputs.size(), runs.all[0].outputs.size());
   for (;;) try {
       Graph graph(model, runs, options);
       graph.build();
       io::write_file("save_onnx", path, graph.bytes());
       if (!options.sample().empty()) save_sample(inputs, call, options);
       ONNXInfo info = graph.info();
-      info.fixed_axes = std::move(fixed);
+      info.fixed_axes = runs.fixed;
       return info;
     } catch (const FixedAxis& axis) {
-      const auto at = static_cast<std::ptrdiff_t>(axis.axis);
-      fixed.push_back(runs.axes[axis.axis].name + ": " + axis.why);
-      runs.axes.erase(runs.axes.begin() + at);
-      runs.all.erase(runs.all.begin() + at + 2);
+      runs.fix(axis.axis, axis.why);
     }
 }
 
@@ -163,7 +84,7 @@ ONNXInfo save_onnx(const std::string& path, const Layer& model, const Inputs& in
 
 ONNXInfo save_onnx_with_cache(const std::string& path, const GPT& model, const SaveONNXOptions& given) {
   const std::int64_t context = model.options().context_length();
-  if (context < 4) throw Error(std::string(op) + "context_length is " + std::to_string(context) + ": a cache needs 4");
+  if (context < 5) throw Error(std::string(op) + "context_length is " + std::to_string(context) + ": a cache needs 5");
   const DType dtype = model.wte.weight.original().dtype();
   Inputs inputs{arange(4).reshape({2, 2}) % model.options().vocab_size()};
   std::vector<std::string> names{"ids"}, results{"logits"};

@@ -1,5 +1,6 @@
 // onnx_files DIR: writes models as ONNX, with inputs and outputs beside them: NAME.npz is the sample of save_onnx(),
 // NAME.other.npz the same with other sizes of the free axes. Checks what save_onnx() refuses.
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -138,6 +139,77 @@ void ops() {
   });
   op("far_from_0", [](const Tensor& x) { return log1p(abs(x) * 1e30) + expm1(x * 3) + expm1(-200 * abs(x)); });
   op("norm_of_number", [](const Tensor& x) { return norm(sum(-abs(x))) + x; });
+  op("layer_norm_of_free_axis", [](const Tensor& x) { return layer_norm(x, {}, {}, 1e-3); });
+}
+
+// A number that depends on the size of an axis: the axis is fixed.
+void sizes() {
+  op(
+      "by_size", [](const Tensor& x) { return sum(x, 1, keepdims) / static_cast<double>(x.size(1)); }, 1);
+  op(
+      "power_of_size", [](const Tensor& x) { return pow(abs(x), static_cast<double>(x.size(1))); }, 1);
+  op(
+      "clamp_by_size", [](const Tensor& x) { return clamp(x, -1, 1. / static_cast<double>(x.size(1))); }, 1);
+  op(
+      "diagonal_by_size", [](const Tensor& x) { return tril(x, x.size(1) - 3); }, 1);
+  op(
+      "no_number",
+      [](const Tensor& x) {
+        return where(tensor({true, true, true, true}), x, std::nan(""));
+      },
+      1);
+  // Two sizes alone are not enough.
+  op(
+      "first_six",
+      [](const Tensor& x) {
+        return x[{range(), range(0, 6)}] * 2;
+      },
+      1);
+  op(
+      "every_second",
+      [](const Tensor& x) {
+        return x[{range(), range(0, Range::none, 2)}] * 2;
+      },
+      1);
+  op(
+      "counted_to_five",
+      [](const Tensor& x) { return index_select(x, 1, minimum(arange(x.size(1)), full({}, 5, int64))); }, 1);
+  op(
+      "kind_by_size", [](const Tensor& x) { return x.size(1) > 9 ? tril(x) : x * 1; }, 1);
+  op(
+      "joined_by_size",
+      [](const Tensor& x) {
+        return cat({x, zeros({x.size(0), x.size(1) / 6})}, 1);
+      },
+      0);
+  op(
+      "operand_by_size",
+      [](const Tensor& x) {
+        const Tensor a = x * 2, b = x * 3;
+        return (x.size(1) > 9 ? a : b) + 1;
+      },
+      1);
+  const Call turned = [](const Inputs& in) { return rotary(in[0], nn::rotary_table(in[0].size(1), 4)); };
+  write("op_table_by_size", nothing(), {randn({2, 5, 4})}, turned, 2, {randn({3, 9, 4})});
+  const Call one = [](const Inputs& in) { return slice(in[0], 1, 0, 1) * 2; };
+  write("op_first_one", nothing(), {randn({3, 1})}, one, 2, {randn({5, 6})});
+}
+
+void inputs() {
+  const Tensor x = randn({3, 4});
+  const Call difference = [](const Inputs& in) { return in[0] * 2 - in[1]; };
+  write("inputs_equal", nothing(), {x, x}, difference, 2, {randn({5, 6}), randn({5, 6})});
+  write("inputs_shared", nothing(), {x, x.alias(x.shape())}, difference, 2, {randn({5, 6}), randn({5, 6})});
+  nn::BERT bert(nn::BERTOptions().vocab_size(11).max_length(16).num_layers(1).num_heads(2).d_model(8));
+  bert.eval();
+  const Call masked = [&](const Inputs& in) { return bert(in[0], in[1]); };
+  write("inputs_mask", bert, {randint(1, 11, {2, 6}), ones({2, 1, 6}, boolean)}, masked, 1,
+        {randint(1, 11, {3, 6}), ones({3, 1, 6}, boolean)});
+  manual_seed(3);
+  const Tensor next = rand({4});
+  manual_seed(3);
+  nn::save_onnx(folder + "/inputs_names.onnx", nothing(), {x}, nn::SaveONNXOptions().input_names({"x"}));
+  require(equal(next, rand({4})), "save_onnx() draws from the default generator");
 }
 
 template <class Model>
@@ -283,6 +355,25 @@ void refusals() {
   };
   refuse("a condition", run([](const Tensor& x) { return where(gt(x, 0), x, 0); }),
          {"operation where", "computed from the inputs"});
+  const auto positive = [](const std::function<Tensor(const Tensor&)>& f) {
+    return [f](const std::string& p) {
+      nn::save_onnx(p, nothing(), {rand({3, 4}) + 1}, [&](const Inputs& in) { return f(in[0]); });
+    };
+  };
+  refuse("a condition that holds", positive([](const Tensor& x) { return where(gt(x, 0), x * 2, x); }),
+         {"operation where", "computed from the inputs"});
+  refuse("an operand", positive([](const Tensor& x) {
+           const Tensor a = x * 2, b = x * 3;
+           return (min(x).item() > 0 ? a : b) + 1;
+         }),
+         {"other operations with other values"});
+  refuse("a quotient", run([](const Tensor& x) { return x / max(abs(x)).item(); }),
+         {"operation div has other = ", "values of the inputs"});
+  refuse("limits", run([](const Tensor& x) { return clamp(x, -1, max(x).item()); }), {"operation clamp has high = "});
+  refuse("a filling", run([](const Tensor& x) {
+           return where(tensor({true, true, false, true}), x, min(x).item());
+         }),
+         {"operation where has other = "});
   refuse("ids", run([](const Tensor& x) { return index_select(x, 1, argmax(x, 1)) * 2; }),
          {"index_select", "computed from the inputs"});
   refuse("bfloat16", run([](const Tensor& x) { return (x.to(bfloat16) * 2).to(float32); }), {"bfloat16"});
@@ -292,11 +383,33 @@ void refusals() {
          {"no example inputs"});
 }
 
+void refused_masks() {
+  nn::BERT bert(nn::BERTOptions().vocab_size(11).max_length(16).num_layers(1).num_heads(2).d_model(8));
+  bert.eval();
+  const Tensor ids = ones({2, 6}, int64), mask = tensor({{{1, 1, 1, 1, 1, 1}}, {{1, 1, 1, 0, 0, 0}}}).to(boolean);
+  refuse("padding",
+         [&](const std::string& p) {
+           nn::save_onnx(p, bert, {ids, mask});
+         },
+         {"mask with padding", "true everywhere"});
+  const auto of_ids = [&](const Inputs& in) { return bert(in[0], create_padding_mask(in[0], 0)); };
+  refuse("padding of ids", [&](const std::string& p) { nn::save_onnx(p, bert, {ids}, of_ids); },
+         {"other operations with other values"});
+  const auto turned = [](const Inputs& in) { return where(logical_not(in[1]), in[0], 0); };
+  refuse("a turned mask",
+         [&](const std::string& p) {
+           nn::save_onnx(p, nothing(), {randn({2, 6}), ones({2, 6}, boolean)}, turned);
+         },
+         {"operation where", "computed from the inputs"});
+}
+
 }  // namespace
 
 int main(int, char** argv) {
   folder = argv[1];
   ops();
+  sizes();
+  inputs();
   layers();
   gpts();
   manual_seed(8);
@@ -309,5 +422,6 @@ int main(int, char** argv) {
           info.inputs[0]);
   require(info.outputs == std::vector<std::string>{"score: float32 [batch, 1]"}, info.outputs[0]);
   refusals();
+  refused_masks();
   return failures > 0;
 }

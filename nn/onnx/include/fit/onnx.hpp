@@ -17,7 +17,8 @@
 ///     nn::save_onnx("gpt.onnx", gpt, {ids});
 ///
 /// The model runs with the example inputs, and each operation of the run becomes nodes of the file. So control flow is
-/// fixed as in this run. Further runs, with other values and sizes, find what depends on them.
+/// fixed as in this run. Further runs find what depends on the values (two runs, one of them with random values) and
+/// on the sizes (two for each axis, one of them with 2 n + 3 instead of n, or fewer if the model refuses that).
 namespace fit::nn {
 
 /// A free axis: its size is that of an axis of an input.
@@ -54,9 +55,12 @@ struct ONNXInfo {
 /// "sequence", the second one of all inputs with two or three axes, where the model computes with any size. Parameters
 /// have their names in the file. float32, float64, int64 and boolean.
 ///
+/// A mask of padding is an input that is true everywhere in the example: with padding, encoders compute other
+/// operations. The file has them too at places of padding, where the encoder's result is 0.
+///
 /// Throws Error, and writes nothing, for an operation that has no ONNX form; the message has the layer's path. Also for
-/// a value that was computed from the inputs without being recorded (integers, conditions), as it would be a constant
-/// in the file; for a model in training mode; and for inputs of other types.
+/// a value that was computed from the inputs without being recorded (integers, conditions, item()), as it would be a
+/// constant in the file; for a model in training mode; and for inputs of other types.
 ONNXInfo save_onnx(const std::string& path, const Layer& model, const std::vector<Tensor>& inputs,
                    const std::function<Tensor(const std::vector<Tensor>&)>& run, const SaveONNXOptions& options = {});
 
@@ -67,7 +71,7 @@ ONNXInfo save_onnx(const std::string& path, const Layer& model, const std::vecto
 
 /// Writes a GPT that decodes step by step. Inputs: "ids" [batch, sequence], and for each layer "past_keys_0" and
 /// "past_values_0" [batch, kv_heads, past, head_size]. Results: "logits" of the new positions, and "keys_0", "values_0"
-/// …, which are the next step's past. A first step has a past of 0.
+/// …, which are the next step's past. A first step has a past of 0. The context must have 5 tokens or more.
 ONNXInfo save_onnx_with_cache(const std::string& path, const GPT& model, const SaveONNXOptions& options = {});
 
 namespace detail {
