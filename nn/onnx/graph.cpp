@@ -148,7 +148,7 @@ Names Graph::nodes(const char* op, const Names& inputs, std::size_t outputs,
   for (const Name& input : inputs) n.add_input(input);
   Names names;
   for (std::size_t i = 0; i < outputs; ++i) {
-    names.push_back("value_" + std::to_string(made_++));
+    names.push_back(fresh("value_"));
     n.add_output(names.back());
   }
   for (const auto& [name, values] : integers) {
@@ -178,11 +178,18 @@ Name Graph::node(const char* op, const Names& inputs, const std::map<std::string
   return nodes(op, inputs, 1, integers, numbers)[0];
 }
 
+Name Graph::fresh(const std::string& kind) {
+  Name name;
+  do name = kind + std::to_string(made_++);
+  while (used_.count(name) > 0);
+  return name;
+}
+
 Name Graph::cast(const Name& x, DType to) { return node("Cast", {x}, {{"to", {type_of(to)}}}); }
 
 Name Graph::constant(const Tensor& x, const Name& name) {
   ::onnx::TensorProto& t = *file_->mutable_graph()->add_initializer();
-  t.set_name(name.empty() ? "constant_" + std::to_string(made_++) : name);
+  t.set_name(name.empty() ? fresh("constant_") : name);
   t.set_data_type(type_of(x.dtype()));
   for (const std::int64_t size : x.shape()) t.add_dims(size);
   t.set_raw_data(x.raw(), static_cast<std::size_t>(x.numel() * size_of(x.dtype())));
@@ -287,8 +294,8 @@ Name Graph::constant_of(std::size_t at, const std::vector<Tensor>& in_runs) {
       return filled(o, in_runs);
     throw FixedAxis{*axis, o.where() + " reads a constant " + x.shape().str() + " that depends on its size"};
   }
-  const auto known = parameters_.find(x.raw());
-  return constant(x, known == parameters_.end() ? Name() : known->second);
+  const auto known = parameters_.extract(x.raw());  // its name is for one constant
+  return constant(x, known.empty() ? Name() : known.mapped());
 }
 
 Name Graph::value(std::size_t at, const std::function<const Tensor&(const Operation&)>& which) {
@@ -370,7 +377,9 @@ void Graph::describe(::onnx::ValueInfoProto& to, const Name& name,
 void Graph::build() {
   const Run& run = runs_.all[0];
   for (const auto& [name, x] : model_.state_dict())
-    if (x.defined()) parameters_.emplace(x.raw(), name);
+    if (x.defined()) parameters_.emplace(x.raw(), name), used_.insert(name);
+  used_.insert(options_.input_names().begin(), options_.input_names().end());
+  used_.insert(options_.output_names().begin(), options_.output_names().end());
   for (std::size_t i = 0; i < run.inputs.size(); ++i) name_value(run.inputs[i], options_.input_names()[i]);
   const std::vector<bool> wanted = needed();
   for (std::size_t at = 0; at < wanted.size(); ++at)
@@ -399,7 +408,14 @@ void Graph::build() {
              [i](const Run& r) -> const Tensor& { return r.outputs[i]; });
 }
 
-std::string Graph::bytes() const { return file_->SerializeAsString(); }
+std::string Graph::bytes() const {
+  constexpr std::size_t limit = INT32_MAX;  // of ONNX's messages
+  const std::size_t size = file_->ByteSizeLong();
+  if (size > limit)
+    throw Error("[save_onnx] the file would have " + std::to_string(size) + " bytes: an ONNX file holds at most " +
+                std::to_string(limit));
+  return file_->SerializeAsString();
+}
 
 ONNXInfo Graph::info() const {
   ONNXInfo info;

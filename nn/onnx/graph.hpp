@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "onnx/runs.hpp"
@@ -59,6 +60,7 @@ class Graph {
 
  private:
   friend class Row;
+  Name fresh(const std::string& kind);  // a name that is not in use
   void name_value(const Tensor& x, const Name& name);
   std::vector<bool> needed() const;  // which operations the output needs
   void write(std::size_t at);
@@ -77,6 +79,7 @@ class Graph {
   std::map<std::pair<const void*, std::string>, Name>
       by_elements_;                                   // by buffer and shape: handles to the same elements
   std::unordered_map<const void*, Name> parameters_;  // the model's names
+  std::unordered_set<Name> used_;                     // names that the model or the options give
   std::map<Integers, Name> lists_;
   std::map<std::size_t, Name> free_sizes_;
   std::size_t made_ = 0;
@@ -106,11 +109,11 @@ class Row {
   /// The sizes of a result, or the numbers of an attribute, in terms of the free axes.
   std::vector<Size> shape(std::size_t output = 0) const;
   std::vector<Size> list(const char* name) const;
+  Size size(const char* name) const;
   /// Whether an input has no elements, in all runs.
   bool is_empty(std::size_t i) const;
   /// Whether an index takes all of an axis, in all runs.
   bool takes_all(int axis) const;
-  Size size(const char* name) const;
   const std::string& op() const { return o.op; }
   [[noreturn]] void fail(const std::string& why) const { throw Error(o.where() + " " + why); }
 

@@ -1,3 +1,5 @@
+#include <map>
+
 #include "fit/graph/graph.hpp"
 #include "fit/io/npz.hpp"
 #include "fit/onnx.hpp"
@@ -16,6 +18,23 @@ using Call = Runs::Call;
 
 constexpr const char* op = "[save_onnx] ";
 
+// Each value of the file has a name of its own.
+void check_names(const Layer& model, const SaveONNXOptions& options) {
+  std::map<std::string, std::string> all;  // what has the name
+  const auto add = [&](const std::string& name, const std::string& what) {
+    if (name.empty()) throw Error(std::string(op) + "the name of " + what + " is empty: each needs one");
+    const auto [found, is_new] = all.emplace(name, what);
+    if (!is_new)
+      throw Error(std::string(op) + found->second + " and " + what + " have the name " + name +
+                  ": each needs its own; see input_names, output_name and output_names");
+  };
+  for (std::size_t i = 0; i < options.input_names().size(); ++i)
+    add(options.input_names()[i], "input " + std::to_string(i));
+  for (std::size_t i = 0; i < options.output_names().size(); ++i)
+    add(options.output_names()[i], "result " + std::to_string(i));
+  for (const auto& [name, x] : model.state_dict()) add(name, "a tensor of the model");
+}
+
 // "input_0", "input_1", …
 std::vector<std::string> numbered(const std::string& kind, std::size_t count) {
   std::vector<std::string> names;
@@ -24,17 +43,23 @@ std::vector<std::string> numbered(const std::string& kind, std::size_t count) {
 }
 
 // The options with a name for each input and result.
-SaveONNXOptions with_names(SaveONNXOptions options, std::size_t inputs, std::size_t results) {
+SaveONNXOptions with_names(const Layer& model, SaveONNXOptions options, std::size_t inputs, std::size_t results) {
+  if (results == 0) throw Error(std::string(op) + "the run has no result: a file needs one or more");
   if (options.input_names().empty()) options.input_names(numbered("input_", inputs));
   if (options.output_names().empty()) options.output_names(numbered("output_", results));
   if (options.output_names().size() != results)
     throw Error(std::string(op) + "there are " + std::to_string(results) + " results and " +
                 std::to_string(options.output_names().size()) + " output_names: each needs one");
+  check_names(model, options);
   return options;
 }
 
 void check_inputs(const Layer& model, const Inputs& inputs, const SaveONNXOptions& options) {
   if (model.training()) throw Error(std::string(op) + "the model is in training mode: call eval() first");
+  for (const auto& [name, x] : model.state_dict())
+    if (x.defined() && x.dtype() == int8)
+      throw Error(std::string(op) + "the model is quantised (" + name +
+                  " is int8), which has no ONNX form: save it before quantize_()");
   if (inputs.empty()) throw Error(std::string(op) + "there are no example inputs: the run needs one or more");
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (!inputs[i].defined()) throw Error(std::string(op) + "input " + std::to_string(i) + " is undefined");
@@ -62,7 +87,7 @@ ONNXInfo save_onnx(const std::string& path, const Layer& model, const Inputs& gi
   Inputs inputs;  // of their own: a tensor that is given twice is two inputs
   for (const Tensor& x : given) inputs.push_back(x.detach().clone());
   Runs runs(model, inputs, given_options.more_axes(), call);
-  const SaveONNXOptions options = with_names(given_options, inputs.size(), runs.all[0].outputs.size());
+  const SaveONNXOptions options = with_names(model, given_options, inputs.size(), runs.all[0].outputs.size());
   for (;;) try {
       Graph graph(model, runs, options);
       graph.build();

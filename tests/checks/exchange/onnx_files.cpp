@@ -195,6 +195,12 @@ void sizes() {
   write("op_first_one", nothing(), {randn({3, 1})}, one, 2, {randn({5, 6})});
 }
 
+struct Named final : nn::UnaryLayer {  // a parameter with a name that values of a file have
+  Tensor forward(const Tensor& x) const override { return relu(x * 2) * value_1 + 1; }
+  FIT_FIELDS_ONLY(value_1)
+  nn::Parameter value_1{ones({1})};
+};
+
 void inputs() {
   const Tensor x = randn({3, 4});
   const Call difference = [](const Inputs& in) { return in[0] * 2 - in[1]; };
@@ -205,10 +211,13 @@ void inputs() {
   const Call masked = [&](const Inputs& in) { return bert(in[0], in[1]); };
   write("inputs_mask", bert, {randint(1, 11, {2, 6}), ones({2, 1, 6}, boolean)}, masked, 1,
         {randint(1, 11, {3, 6}), ones({3, 1, 6}, boolean)});
+  Named named;
+  named.eval();
+  write("inputs_value_1", named, {x}, [&](const Inputs& in) { return named(in[0]); }, 2, {randn({5, 6})});
   manual_seed(3);
   const Tensor next = rand({4});
   manual_seed(3);
-  nn::save_onnx(folder + "/inputs_names.onnx", nothing(), {x}, nn::SaveONNXOptions().input_names({"x"}));
+  nn::save_onnx(folder + "/inputs_names.onnx", nothing(), {x}, nn::SaveONNXOptions().input_names({"value_1"}));
   require(equal(next, rand({4})), "save_onnx() draws from the default generator");
 }
 
@@ -383,6 +392,27 @@ void refusals() {
          {"no example inputs"});
 }
 
+void refused_names() {
+  const nn::Linear linear = [] {
+    nn::Linear l(4, 2);
+    l.eval();
+    return l;
+  }();
+  const auto named = [&](const std::vector<std::string>& in, const std::vector<std::string>& out) {
+    return [&linear, in, out](const std::string& p) {
+      const auto run = [&](const Inputs& x) { return std::vector<Tensor>(out.size(), linear(x[0] + x[1])); };
+      nn::save_onnx(p, linear, {randn({3, 4}), randn({3, 4})}, run,
+                    nn::SaveONNXOptions().input_names(in).output_names(out));
+    };
+  };
+  refuse("equal inputs", named({"x", "x"}, {"y"}), {"input 0 and input 1 have the name x"});
+  refuse("equal results", named({"a", "b"}, {"y", "y"}), {"result 0 and result 1 have the name y"});
+  refuse("an input as a result", named({"a", "y"}, {"y"}), {"input 1 and result 0 have the name y"});
+  refuse("an input as a weight", named({"a", "weight"}, {"y"}), {"input 1 and a tensor of the model", "weight"});
+  refuse("an empty name", named({"a", ""}, {"y"}), {"name of input 1 is empty"});
+  refuse("no results", named({"a", "b"}, {}), {"no result"});
+}
+
 void refused_masks() {
   nn::BERT bert(nn::BERTOptions().vocab_size(11).max_length(16).num_layers(1).num_heads(2).d_model(8));
   bert.eval();
@@ -401,6 +431,8 @@ void refused_masks() {
            nn::save_onnx(p, nothing(), {randn({2, 6}), ones({2, 6}, boolean)}, turned);
          },
          {"operation where", "computed from the inputs"});
+  nn::quantize_(bert);
+  refuse("int8", [&](const std::string& p) { nn::save_onnx(p, bert, {ids}); }, {"quantised", "int8"});
 }
 
 }  // namespace
@@ -422,6 +454,7 @@ int main(int, char** argv) {
           info.inputs[0]);
   require(info.outputs == std::vector<std::string>{"score: float32 [batch, 1]"}, info.outputs[0]);
   refusals();
+  refused_names();
   refused_masks();
   return failures > 0;
 }

@@ -60,7 +60,8 @@ struct ONNXInfo {
 ///
 /// Throws Error, and writes nothing, for an operation that has no ONNX form; the message has the layer's path. Also for
 /// a value that was computed from the inputs without being recorded (integers, conditions, item()), as it would be a
-/// constant in the file; for a model in training mode; and for inputs of other types.
+/// constant in the file; for a model in training mode or with int8 weights; for inputs of other types; for names that
+/// are empty or not unique among inputs, results and the model's tensors; and for a file of more than 2 GB.
 ONNXInfo save_onnx(const std::string& path, const Layer& model, const std::vector<Tensor>& inputs,
                    const std::function<Tensor(const std::vector<Tensor>&)>& run, const SaveONNXOptions& options = {});
 
