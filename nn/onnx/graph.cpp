@@ -77,9 +77,9 @@ const Attribute& Row::fixed(const char* name) const {
   for (const Run& run : g.runs_.all) {
     const Attribute& there = run.operations[at_].attributes.at(name);
     if (same_numbers(here, there)) continue;
-    const std::string both = std::string(" has ") + name + " = " + here.text() + ", and " + there.text();
-    if (run.axis) throw FixedAxis{*run.axis, o.where() + both + if_size(g.runs_, run)};
-    fail(both.substr(1) +
+    const std::string both = std::string("has ") + name + " = " + here.text() + ", and " + there.text();
+    if (run.axis) throw FixedAxis{*run.axis, o.where() + ' ' + both + if_size(g.runs_, run)};
+    fail(both +
          " with other inputs: a number that depends on the values of the inputs would be a constant "
          "in the file; compute it by operations on tensors");
   }

@@ -80,8 +80,9 @@ struct Caller {
 void add_values(Runs& runs, Run run) {
   if (!alike(run, runs.all[0]))
     throw Error(std::string(op) +
-                "the model does other operations with other values: a file has those of one run; "
-                "give a condition or mask that is computed from the inputs as an input");
+                "the model does other operations with other values: a file has those of one run; give a condition "
+                "that is computed from the inputs as an input, and a mask of padding as a boolean input that is true "
+                "everywhere");
   runs.all.push_back(std::move(run));
 }
 
