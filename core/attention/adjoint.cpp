@@ -160,21 +160,22 @@ void record_call(const AttentionCall& call, Computed& computed) {
     layouts[i] = static_cast<std::int64_t>(call.operands[i].layout), offsets[i] = call.operands[i].offset;
     tensors[i] = static_cast<std::int64_t>(input_of(call.operands, i));
   }
-  const std::initializer_list<OpAttribute> attributes{{"heads", call.a.H},
-                                                      {"kv_heads", call.a.kv_heads},
-                                                      {"features", call.a.D},
-                                                      {"value_features", call.a.Dv},
-                                                      {"layouts", Span<const std::int64_t>(layouts, 3)},
-                                                      {"offsets", Span<const std::int64_t>(offsets, 3)},
-                                                      {"tensors", Span<const std::int64_t>(tensors, 3)},
-                                                      {"scale", call.a.scale},
-                                                      {"causal", call.a.causal},
-                                                      {"window", call.options.window()},  // as given: other lengths may reach it
-                                                      {"dropout", call.a.dropout.p},
-                                                      {"mask", call.options.mask()},
-                                                      {"alibi", call.alibi},
-                                                      {"attends", call.attends.has_value()},
-                                                      {"score", call.score.has_value()}};
+  const std::initializer_list<OpAttribute> attributes{
+      {"heads", call.a.H},
+      {"kv_heads", call.a.kv_heads},
+      {"features", call.a.D},
+      {"value_features", call.a.Dv},
+      {"layouts", Span<const std::int64_t>(layouts, 3)},
+      {"offsets", Span<const std::int64_t>(offsets, 3)},
+      {"tensors", Span<const std::int64_t>(tensors, 3)},
+      {"scale", call.a.scale},
+      {"causal", call.a.causal},
+      {"window", call.options.window()},  // as given: other lengths may reach it
+      {"dropout", call.a.dropout.p},
+      {"mask", call.options.mask()},
+      {"alibi", call.alibi},
+      {"attends", call.attends.has_value()},
+      {"score", call.score.has_value()}};
   const OpName op("attention", attributes);
   if (!adjoint.weights && !adjoint.lse) {
     r.output = record(op, all, std::move(r.output), kept, adjoint);
