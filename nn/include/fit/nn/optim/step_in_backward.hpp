@@ -26,7 +26,7 @@ class StepInBackward {
  public:
   /// The optimiser must outlive this object. Throws Error for sharded averages, in a world of several ranks, and if a
   /// parameter has such an object already. Parameters that are frozen now, or added later, take no step in backward().
-  explicit StepInBackward(Optimizer& optimizer);
+  [[nodiscard]] explicit StepInBackward(Optimizer& optimizer);
   ~StepInBackward();
   StepInBackward(const StepInBackward&) = delete;
   StepInBackward& operator=(const StepInBackward&) = delete;
