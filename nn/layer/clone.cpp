@@ -39,7 +39,7 @@ struct Layer::Copies {
       at->second = original.detach().clone();
       if (original.requires_grad()) at->second.requires_grad_();
     }
-    static_cast<Tensor&>(value) = at->second;
+    value.hold(at->second);
   }
 };
 

@@ -18,7 +18,7 @@ namespace fit::nn {
 
 // ---- parameters ---------------------------------------------------------------------------------------------------
 
-Parameter::Parameter(const Tensor& value) : Tensor(value.defined() ? value.detach() : value), Member(Kind::parameter) {
+Parameter::Parameter(const Tensor& value) : TensorMember(Kind::parameter, value.defined() ? value.detach() : value) {
   if (defined()) requires_grad_();
 }
 

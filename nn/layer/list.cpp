@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <mutex>
 #include <set>
+#include <unordered_set>
 
 #include "tensor/check.hpp"
 
@@ -23,6 +24,7 @@ struct Members {
   };
   static constexpr std::size_t count = 512;
   static Bucket buckets[count];  // constant-initialised and never destroyed: layers may be static objects
+  static std::atomic<std::uint64_t> releases;
 
   static constexpr std::uintptr_t page_size = 4096;
   static Bucket& of_page(std::uintptr_t page) { return buckets[(page ^ (page >> 9)) % count]; }
@@ -57,12 +59,48 @@ struct Members {
     std::sort(found.begin(), found.end());
     return found;
   }
+  // The tensors that members hold.
+  static std::unordered_set<const void*> tensors() {
+    std::unordered_set<const void*> held;
+    for (Bucket& b : buckets) {
+      const std::lock_guard<std::mutex> lock(b.mutex);
+      for (const Member* m = b.first; m; m = m->next_) held.insert(m->tensor_.load(std::memory_order_relaxed));
+    }
+    return held;
+  }
 };
 
 Members::Bucket Members::buckets[count];
+std::atomic<std::uint64_t> Members::releases{0};
 
-Member::Member(Kind kind) noexcept : kind_(kind) { Members::add(this); }
-Member::~Member() { Members::remove(this); }
+Member::Member(Kind kind, const void* tensor) noexcept : kind_(kind), tensor_(tensor) { Members::add(this); }
+Member::~Member() {
+  holds(nullptr);
+  Members::remove(this);
+}
+
+void Member::holds(const void* tensor) noexcept {
+  const void* const before = tensor_.exchange(tensor, std::memory_order_relaxed);
+  if (before && before != tensor) Members::releases.fetch_add(1, std::memory_order_relaxed);
+}
+
+void HeldByLayers::add(const StateDict& tensors) {
+  const auto held = Members::tensors();
+  for (const auto& entry : tensors)
+    if (held.count(entry.second.impl()) != 0) held_.push_back(entry);
+}
+
+void HeldByLayers::expect(const char* op, const char* what) {
+  const std::uint64_t releases = Members::releases.load(std::memory_order_relaxed);
+  if (releases == releases_) return;
+  const auto held = Members::tensors();
+  for (const auto& [name, p] : held_)
+    if (p.requires_grad() && held.count(p.impl()) == 0)
+      check::fail(op, "the parameter ", name, " of shape ", p.shape(),
+                  " belongs to no layer any more: its layer was replaced or destroyed. Make the ", what,
+                  " after the layers are in place, from the model that is trained");
+  releases_ = releases;
+}
 
 }  // namespace detail
 

@@ -4,6 +4,9 @@
 
 #include "fit/backward/gradcheck.hpp"
 #include "fit/io/safetensors.hpp"
+#include "fit/nn/layer/parametrize.hpp"
+#include "fit/nn/layers/activation.hpp"
+#include "fit/nn/layers/recurrent.hpp"
 #include "fit/nn/lens/lens.hpp"
 #include "fit/nn/models/bert.hpp"
 #include "fit/nn/models/generate.hpp"
@@ -246,6 +249,64 @@ TEST_CASE("a schedule goes on only with the numbers that it was saved with", "[s
 }
 
 TEST_CASE("an empty dataset, probabilities for logarithms: errors", "[silent]") {
+TEST_CASE("a layer that was replaced is noticed, whoever else holds the old parameters", "[silent]") {
+  nn::Linear layer(2, 1);
+  optim::SGD optimizer(layer.named_parameters(), 0.1), second(layer.named_parameters(), 0.1);
+  const std::vector<Tensor> handles = layer.parameters();
+  const Tensor loss = sum(layer(ones({4, 2})));
+  layer = nn::Linear(2, 1);
+  for (int again = 0; again < 2; ++again)
+    CHECK_THROWS_WITH(optimizer.step(), Contains("the parameter weight of shape [1, 2] belongs to no layer any more"));
+  second.named_parameters()[0].second.requires_grad_(false), second.named_parameters()[1].second.requires_grad_(false);
+  CHECK_NOTHROW(second.step());  // what is frozen trains nowhere
+}
+
+TEST_CASE("parameters that move, are tied, adapted or converted stay in their layers", "[silent]") {
+  struct Tied : nn::UnaryLayer {
+    Tensor forward(const Tensor& x) const override { return b(a(x)); }
+    FIT_FIELDS_ONLY(a, b)
+    nn::Linear a{3, 3}, b{3, 3};
+  };
+  auto net = std::make_unique<Tied>();
+  net->b.weight = net->a.weight;
+  optim::SGD optimizer(net->named_parameters(), 0.1);
+  const auto steps = [&](const nn::UnaryLayer& of) {
+    optimizer.zero_grad();
+    sum(of(ones({2, 3}, of.parameters()[0].dtype()))).backward();
+    CHECK_NOTHROW(optimizer.step());
+  };
+  nn::Sequential moved(std::move(*net));
+  net.reset();
+  steps(moved);
+  const auto copy = moved.clone();
+  steps(moved);
+  std::vector<nn::Sequential> many;
+  many.push_back(std::move(moved));
+  for (int i = 0; i < 5; ++i) many.emplace_back(nn::Linear(3, 3));
+  auto& tied = many[0].layer<Tied>("0");
+  nn::parametrize(tied.a.bias, std::make_shared<nn::Tanh>());
+  steps(many[0]);
+  many[0].to(float64);
+  steps(many[0]);
+  tied.a.weight = nn::Parameter(randn({3, 3}, float64));  // b has it still
+  steps(many[0]);
+  tied.b.weight = tied.a.weight;
+  CHECK_THROWS_WITH(optimizer.step(), Contains("the parameter a.weight of shape [3, 3] belongs to no layer any more"));
+}
+
+TEST_CASE("tensors that were in no layer when the optimiser was made need none", "[silent]") {
+  Tensor taken;
+  {
+    const nn::Linear gone(2, 1);
+    taken = gone.weight;
+  }
+  const Tensor own = randn({2}).requires_grad_();
+  optim::SGD optimizer({taken, own}, 0.1);
+  { const nn::Linear other(2, 1); }
+  sum(taken * own).backward();
+  CHECK_NOTHROW(optimizer.step());
+}
+
   CHECK_THROWS_WITH(data::DataLoader(data::TensorDataset({zeros({0, 3})}), 4),
                     Contains("[DataLoader] the dataset has no examples"));
   const Tensor logits = tensor({{0.3, -1., 2.}}), p = softmax(logits);

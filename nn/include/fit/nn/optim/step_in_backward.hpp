@@ -32,7 +32,7 @@ class StepInBackward {
   StepInBackward& operator=(const StepInBackward&) = delete;
 
  private:
-  std::vector<const void*> parameters_;  // no handles: step() finds a parameter whose layer was replaced
+  std::vector<const void*> parameters_;
   std::vector<GradHook> hooks_;
 };
 
