@@ -94,6 +94,7 @@ std::shared_ptr<Layer> Layer::clone(Copies& copies) const {
 }
 
 std::shared_ptr<Layer> Layer::clone() const {
+  each_value(*this, [](const std::string&, const Field&) {});  // throws for a layer that holds itself
   Copies copies;
   return clone(copies);
 }

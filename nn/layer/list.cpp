@@ -169,6 +169,12 @@ std::string ListOf::neighbours(const Fields& f, const char* at) {
   return after ? " before '" + after->name + '\'' : "";
 }
 
+OnTheWay::OnTheWay(const Layer& layer, const OnTheWay* above) : layer_(layer), above_(above) {
+  for (const OnTheWay* a = above; a; a = a->above_)
+    if (&a->layer_ == &layer)
+      check::fail(layer.name().c_str(), "holds itself, directly or in a sublayer: no layer can be a part of itself");
+}
+
 void ListOf::check_names(const Layer& layer, const Fields& f) {
   std::set<std::string> names;
   for (const Fields::Span& s : f.spans_) {
