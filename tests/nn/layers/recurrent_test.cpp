@@ -123,6 +123,9 @@ TEST_CASE("recurrent layers refuse bad arguments") {
   CHECK_THROWS_WITH(nn::LSTM(3, 2, RecurrentOptions().num_layers(0)), "[LSTM] num_layers is 0: it must be positive");
   CHECK_THROWS_WITH(nn::GRU(3, 2, RecurrentOptions().dropout(1.5)),
                     "[GRU] dropout is 1.5: it must be a probability, 0 … 1");
+  CHECK_THROWS_WITH(nn::LSTM(3, 2, RecurrentOptions().dropout(0.5)),
+                    Contains("[LSTM] dropout is 0.5 with one layer: it lies between layers") &&
+                        Contains("put a Dropout after this layer"));
   const nn::LSTM lstm(3, 2, RecurrentOptions().bidirectional());
   CHECK_THROWS_WITH(lstm(ones({2, 4, 4})),
                     "[LSTM] x is [2, 4, 4], weight_ih_l0 is [8, 3]: the last of x must be input_size = 3");

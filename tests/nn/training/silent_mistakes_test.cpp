@@ -315,6 +315,46 @@ TEST_CASE("tensors that were in no layer when the optimiser was made need none",
   CHECK(nn::kl_div(log_softmax(logits), p).item() == Approx(0).margin(1e-7));
   CHECK(nn::kl_div(zeros({1, 1}), ones({1, 1})).item() == 0);
 }
+  CHECK_THROWS_WITH(
+      nn::kl_div(log_softmax(logits), log_softmax(logits)),
+      Contains("[kl_div] target has negative numbers: it must be probabilities") && Contains("set log_target"));
+  CHECK(nn::kl_div(log_softmax(logits), log_softmax(logits), nn::KLDivOptions().log_target(true)).item() == 0);
+  CHECK_THROWS_WITH(nn::nll_loss(p, tensor({2})),
+                    Contains("[nll_loss] input has numbers between 0 and 1 only") && Contains("cross_entropy()"));
+  CHECK_THROWS_WITH(nn::cross_entropy(logits, -p), Contains("[cross_entropy] targets has negative numbers"));
+  CHECK_NOTHROW(nn::cross_entropy(logits, p - min(p)));  // a rounded 0
+}
+
+TEST_CASE("a loss without a graph, and an old one: the error names the cure", "[silent]") {
+  nn::Linear net(3, 2);
+  const Tensor x = randn({4, 3}), y = zeros({4}, int64);
+  const Tensor hits = mean(eq(argmax(net(x), -1), y).to(float32));
+  CHECK_THROWS_WITH(hits.backward(), Contains("argmax(), comparisons, integers, item() and sample() pass none on") &&
+                                         Contains("on the leaves that are to be trained, not on the result"));
+  const nn::GRU gru(3, 2);
+  nn::RecurrentState state;
+  const auto step = [&] {
+    const auto r = gru(randn({1, 4, 3}), state);
+    state = r.state;
+    sum(r.output).backward();
+  };
+  step();
+  CHECK_THROWS_WITH(step(), Contains("or detach() a state that one step hands to the next"));
+  CHECK_THROWS_WITH(optim::SGD({randn({3})}, 0.1),
+                    Contains("[SGD] all parameters are frozen") && Contains("requires_grad_() tensors of your own"));
+}
+
+TEST_CASE("a loss of a Trainer that calls backward() itself is told so", "[silent]") {
+  nn::Linear net(3, 1);
+  optim::SGD optimizer(net.named_parameters(), 0.1);
+  data::DataLoader loader(data::TensorDataset({randn({4, 3})}), 2);
+  const auto loss = [&](const data::Batch& b) {
+    const Tensor l = mean(square(net(b[0])));
+    return l.backward(), l;
+  };
+  Trainer trainer(net, optimizer, loader, loss, TrainerOptions().steps(2).display(Display::none));
+  CHECK_THROWS_WITH(trainer.run(), Contains("[Trainer] the loss of step 1 has been through backward() already: the "
+                                            "Trainer calls it"));
 
 TEST_CASE("a pack that a function of one's own makes is divided among ranks", "[silent]") {
   std::vector<data::Example> texts;
