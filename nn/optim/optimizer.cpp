@@ -25,9 +25,10 @@ bool has_step(const Tensor& parameter) { return parameter.requires_grad() && par
 }  // namespace
 
 void fail_all_frozen(const char* op) {
-  check::fail(op,
-              "all parameters are frozen: there is nothing to train; unfreeze() some or, in a quantised model, "
-              "nn::add_lora() some");
+  check::fail(
+      op,
+      "all parameters are frozen: there is nothing to train; unfreeze() some layers, requires_grad_() tensors of your "
+      "own or, in a quantised model, nn::add_lora() some");
 }
 
 void check_once(const char* op, const std::string& name, const Tensor& p, std::unordered_set<const void*>& seen) {
@@ -207,8 +208,8 @@ void warn_without_gradient(const char* op, const Slots& slots) {
 }  // namespace
 
 std::vector<Optimizer::Slot*> Optimizer::begin_step() {
-  std::vector<StateSpec> specs;
   held_.expect(op_, "optimiser");
+  std::vector<StateSpec> specs;
   for (std::size_t group = 0; group < groups(); ++group) specs.push_back(state_spec(group));
   for (const Slot& slot : slots_) check_step(slot, specs[slot.group]);
   dist::warn_if_apart();

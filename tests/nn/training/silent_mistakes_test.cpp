@@ -13,6 +13,7 @@
 #include "fit/nn/models/gpt.hpp"
 #include "fit/nn/optim/more/lbfgs.hpp"
 #include "fit/nn/training/checkpoint.hpp"
+#include "fit/nn/training/trainer.hpp"
 #include "fit/nn/weights/weights.hpp"
 #include "fit/tensor/lookup.hpp"
 #include "nn/models/trained.hpp"
@@ -248,7 +249,6 @@ TEST_CASE("a schedule goes on only with the numbers that it was saved with", "[s
                     Contains("milestone_0 is 3 in the state, 4 here") && Contains("0.total_iters is 3"));
 }
 
-TEST_CASE("an empty dataset, probabilities for logarithms: errors", "[silent]") {
 TEST_CASE("a layer that was replaced is noticed, whoever else holds the old parameters", "[silent]") {
   nn::Linear layer(2, 1);
   optim::SGD optimizer(layer.named_parameters(), 0.1), second(layer.named_parameters(), 0.1);
@@ -307,6 +307,7 @@ TEST_CASE("tensors that were in no layer when the optimiser was made need none",
   CHECK_NOTHROW(optimizer.step());
 }
 
+TEST_CASE("an empty dataset, probabilities for logarithms: errors", "[silent]") {
   CHECK_THROWS_WITH(data::DataLoader(data::TensorDataset({zeros({0, 3})}), 4),
                     Contains("[DataLoader] the dataset has no examples"));
   const Tensor logits = tensor({{0.3, -1., 2.}}), p = softmax(logits);
@@ -314,7 +315,6 @@ TEST_CASE("tensors that were in no layer when the optimiser was made need none",
                     Contains("[kl_div] input has numbers between 0 and 1 only") && Contains("log_softmax(logits)"));
   CHECK(nn::kl_div(log_softmax(logits), p).item() == Approx(0).margin(1e-7));
   CHECK(nn::kl_div(zeros({1, 1}), ones({1, 1})).item() == 0);
-}
   CHECK_THROWS_WITH(
       nn::kl_div(log_softmax(logits), log_softmax(logits)),
       Contains("[kl_div] target has negative numbers: it must be probabilities") && Contains("set log_target"));
@@ -355,6 +355,7 @@ TEST_CASE("a loss of a Trainer that calls backward() itself is told so", "[silen
   Trainer trainer(net, optimizer, loader, loss, TrainerOptions().steps(2).display(Display::none));
   CHECK_THROWS_WITH(trainer.run(), Contains("[Trainer] the loss of step 1 has been through backward() already: the "
                                             "Trainer calls it"));
+}
 
 TEST_CASE("a pack that a function of one's own makes is divided among ranks", "[silent]") {
   std::vector<data::Example> texts;
