@@ -112,8 +112,8 @@ Tensor nll_loss(const Tensor& input, const Tensor& targets, const NLLOptions& o)
   return with_precision(Precision::float32, {input, targets}, [&](const Tensor& input, const Tensor& targets) {
     constexpr const char* op = "nll_loss";
     check::floating(op, "input", input);
-    check_log_probabilities(op, input, "; cross_entropy() takes the logits themselves");
     const Rows rows(op, "inputs", classes_last(op, input, o.class_axis()), targets, o.ignore_index(), o.weight());
+    check_log_probabilities(op, input, "; cross_entropy() takes the logits themselves");
     const Tensor picked = squeeze(gather(rows.scores, 1, unsqueeze(rows.safe_ids(), 1)), 1);
     const Tensor losses = masked_fill(-picked, rows.ignored, 0);
     return rows.reduced(rows.weight.defined() ? losses * rows.weights : losses, targets.shape(), o.reduction());
