@@ -60,8 +60,8 @@ struct Members {
     return found;
   }
   // The tensors that members hold.
-  static std::unordered_set<const void*> tensors() {
-    std::unordered_set<const void*> held;
+  static std::unordered_set<std::uintptr_t> tensors() {
+    std::unordered_set<std::uintptr_t> held;
     for (Bucket& b : buckets) {
       const std::lock_guard<std::mutex> lock(b.mutex);
       for (const Member* m = b.first; m; m = m->next_) held.insert(m->tensor_.load(std::memory_order_relaxed));
@@ -73,21 +73,44 @@ struct Members {
 Members::Bucket Members::buckets[count];
 std::atomic<std::uint64_t> Members::releases{0};
 
-Member::Member(Kind kind, const void* tensor) noexcept : kind_(kind), tensor_(tensor) { Members::add(this); }
+namespace {
+std::uintptr_t address(const void* tensor) { return reinterpret_cast<std::uintptr_t>(tensor); }
+}  // namespace
+
+Member::Member(Kind kind, const void* tensor) noexcept : kind_(kind), tensor_(address(tensor)) { Members::add(this); }
 Member::~Member() {
   holds(nullptr);
   Members::remove(this);
 }
 
 void Member::holds(const void* tensor) noexcept {
-  const void* const before = tensor_.exchange(tensor, std::memory_order_relaxed);
-  if (before && before != tensor) Members::releases.fetch_add(1, std::memory_order_relaxed);
+  const std::uintptr_t before = tensor_.exchange(address(tensor), std::memory_order_relaxed);
+  if (before != 0 && before != address(tensor)) Members::releases.fetch_add(1, std::memory_order_relaxed);
+}
+
+TensorMember::TensorMember(Kind kind, const Tensor& t) noexcept : Tensor(t), Member(kind, impl()) {}
+TensorMember::TensorMember(const TensorMember& o) noexcept : TensorMember(o.kind(), o) {}
+TensorMember::TensorMember(TensorMember&& o) noexcept : TensorMember(o.kind(), o) { o.hold(Tensor()); }
+TensorMember& TensorMember::operator=(const TensorMember& o) noexcept {
+  hold(o);
+  return *this;
+}
+TensorMember& TensorMember::operator=(TensorMember&& o) noexcept {
+  if (this == &o) return *this;
+  hold(o);
+  o.hold(Tensor());
+  return *this;
+}
+
+void TensorMember::hold(const Tensor& t) noexcept {
+  Tensor::operator=(t);
+  holds(impl());
 }
 
 void HeldByLayers::add(const StateDict& tensors) {
   const auto held = Members::tensors();
   for (const auto& entry : tensors)
-    if (held.count(entry.second.impl()) != 0) held_.push_back(entry);
+    if (held.count(address(entry.second.impl())) != 0) held_.push_back(entry);
 }
 
 void HeldByLayers::expect(const char* op, const char* what) {
@@ -95,7 +118,7 @@ void HeldByLayers::expect(const char* op, const char* what) {
   if (releases == releases_) return;
   const auto held = Members::tensors();
   for (const auto& [name, p] : held_)
-    if (p.requires_grad() && held.count(p.impl()) == 0)
+    if (p.requires_grad() && held.count(address(p.impl())) == 0)
       check::fail(op, "the parameter ", name, " of shape ", p.shape(),
                   " belongs to no layer any more: its layer was replaced or destroyed. Make the ", what,
                   " after the layers are in place, from the model that is trained");

@@ -39,35 +39,24 @@ class Member {
   friend struct Members;
   Kind kind_;
   Member *previous_, *next_;
-  std::atomic<const void*> tensor_;  // its data, only to be compared: other threads read it
+  std::atomic<std::uintptr_t> tensor_;  // the address of its data, to be compared: other threads read it
 };
 
 /// The base of Parameter and Buffer. The tensor that is registered follows all copies and moves.
 class TensorMember : public Tensor, public Member {
  public:
-  TensorMember(const TensorMember& o) noexcept : TensorMember(o.kind(), o) {}
-  TensorMember(TensorMember&& o) noexcept : TensorMember(o.kind(), o) { o.hold(Tensor()); }
-  TensorMember& operator=(const TensorMember& o) noexcept {
-    hold(o);
-    return *this;
-  }
-  TensorMember& operator=(TensorMember&& o) noexcept {
-    if (this == &o) return *this;
-    hold(o);
-    o.hold(Tensor());
-    return *this;
-  }
+  TensorMember(const TensorMember& o) noexcept;
+  TensorMember(TensorMember&& o) noexcept;
+  TensorMember& operator=(const TensorMember& o) noexcept;
+  TensorMember& operator=(TensorMember&& o) noexcept;
 
  protected:
-  explicit TensorMember(Kind kind, const Tensor& t = {}) noexcept : Tensor(t), Member(kind, impl()) {}
+  explicit TensorMember(Kind kind, const Tensor& t = {}) noexcept;
   ~TensorMember() = default;
 
  private:
   friend class nn::Layer;
-  void hold(const Tensor& t) noexcept {
-    Tensor::operator=(t);
-    holds(impl());
-  }
+  void hold(const Tensor& t) noexcept;
 };
 
 /// The parameters of layers in an optimiser or an average, which a layer may lose: `net.fc = nn::Linear(2, 3)`.
