@@ -173,7 +173,8 @@ thread_local std::vector<Node*> Run::spare;
   check::fail(
       "backward", "the graph at ", op,
       " is from before an earlier backward(), which took it apart: compute its result anew in each step, not in a "
-      "constructor or before the loop. To go through one graph twice, pass retain_graph to the first backward()");
+      "constructor or before the loop; or detach() a state that one step hands to the next. To go through one graph "
+      "twice, pass retain_graph to the first backward()");
 }
 
 }  // namespace
@@ -224,7 +225,9 @@ void Run::one(Node& n) {
 
 // The reason why y is not connected to a tensor that requires a gradient, where it was cut, and the remedy.
 std::string why_cut(const TensorImpl& y) {
-  if (!y.cut_at) return "was not computed from any that wants a gradient: call requires_grad_() on the inputs first";
+  if (!y.cut_at)
+    return "was not computed from any that wants a gradient: argmax(), comparisons, integers, item() and sample() pass "
+           "none on. Without these, call requires_grad_() on the leaves that are to be trained, not on the result";
   const std::string at = y.cut_at;
   switch (y.cut) {
     case Cut::no_grad:

@@ -39,7 +39,7 @@ struct Layer::Copies {
       at->second = original.detach().clone();
       if (original.requires_grad()) at->second.requires_grad_();
     }
-    static_cast<Tensor&>(value) = at->second;
+    value.hold(at->second);
   }
 };
 
@@ -94,6 +94,7 @@ std::shared_ptr<Layer> Layer::clone(Copies& copies) const {
 }
 
 std::shared_ptr<Layer> Layer::clone() const {
+  each_value(*this, [](const std::string&, const Field&) {});  // throws for a layer that holds itself
   Copies copies;
   return clone(copies);
 }

@@ -18,7 +18,7 @@ namespace fit::nn {
 
 // ---- parameters ---------------------------------------------------------------------------------------------------
 
-Parameter::Parameter(const Tensor& value) : Tensor(value.defined() ? value.detach() : value), Member(Kind::parameter) {
+Parameter::Parameter(const Tensor& value) : TensorMember(Kind::parameter, value.defined() ? value.detach() : value) {
   if (defined()) requires_grad_();
 }
 
@@ -208,10 +208,17 @@ Tensor UnaryLayer::operator()(const Tensor& x) const {
       *this, [this](const Tensor& given) { return forward(given); }, x);
 }
 
-void Layer::apply(const std::function<void(Layer&)>& f) {
-  for (auto& [name, child] : children()) child->apply(f);
-  f(*this);
+namespace {
+
+void apply_below(Layer& layer, const std::function<void(Layer&)>& f, const OnTheWay* above) {
+  const OnTheWay here(layer, above);
+  for (auto& [name, child] : layer.children()) apply_below(*child, f, &here);
+  f(layer);
 }
+
+}  // namespace
+
+void Layer::apply(const std::function<void(Layer&)>& f) { apply_below(*this, f, nullptr); }
 
 void Layer::train(bool on) {
   apply([on](Layer& layer) { layer.training_ = on; });
@@ -260,16 +267,23 @@ void Layer::load_state_dict(const StateDict& state) { load_values("load_state_di
 
 std::string Layer::name() const { return class_name(typeid(*this)); }
 
-std::string Layer::str() const {
+namespace {
+
+std::string text_of(const Layer& layer, const OnTheWay* above) {
+  const OnTheWay here(layer, above);
   std::string lines;
-  for (const auto& [name, child] : children()) {
+  for (const auto& [name, child] : layer.children()) {
     lines += "\n  (" + name + "): ";
-    for (const char c : child->str()) lines += c == '\n' ? std::string("\n  ") : std::string(1, c);
+    for (const char c : text_of(*child, &here)) lines += c == '\n' ? std::string("\n  ") : std::string(1, c);
   }
-  const std::string arguments = describe();
-  if (lines.empty()) return name() + '(' + arguments + ')';
-  return name() + '(' + (arguments.empty() ? "" : "\n  " + arguments) + lines + "\n)";
+  const std::string arguments = layer.describe();
+  if (lines.empty()) return layer.name() + '(' + arguments + ')';
+  return layer.name() + '(' + (arguments.empty() ? "" : "\n  " + arguments) + lines + "\n)";
 }
+
+}  // namespace
+
+std::string Layer::str() const { return text_of(*this, nullptr); }
 
 std::ostream& operator<<(std::ostream& out, const Layer& layer) { return out << layer.str(); }
 

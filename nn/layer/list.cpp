@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <mutex>
 #include <set>
+#include <unordered_set>
 
 #include "tensor/check.hpp"
 
@@ -23,6 +24,7 @@ struct Members {
   };
   static constexpr std::size_t count = 512;
   static Bucket buckets[count];  // constant-initialised and never destroyed: layers may be static objects
+  static std::atomic<std::uint64_t> releases;
 
   static constexpr std::uintptr_t page_size = 4096;
   static Bucket& of_page(std::uintptr_t page) { return buckets[(page ^ (page >> 9)) % count]; }
@@ -57,12 +59,71 @@ struct Members {
     std::sort(found.begin(), found.end());
     return found;
   }
+  // The tensors that members hold.
+  static std::unordered_set<std::uintptr_t> tensors() {
+    std::unordered_set<std::uintptr_t> held;
+    for (Bucket& b : buckets) {
+      const std::lock_guard<std::mutex> lock(b.mutex);
+      for (const Member* m = b.first; m; m = m->next_) held.insert(m->tensor_.load(std::memory_order_relaxed));
+    }
+    return held;
+  }
 };
 
 Members::Bucket Members::buckets[count];
+std::atomic<std::uint64_t> Members::releases{0};
 
-Member::Member(Kind kind) noexcept : kind_(kind) { Members::add(this); }
-Member::~Member() { Members::remove(this); }
+namespace {
+std::uintptr_t address(const void* tensor) { return reinterpret_cast<std::uintptr_t>(tensor); }
+}  // namespace
+
+Member::Member(Kind kind, const void* tensor) noexcept : kind_(kind), tensor_(address(tensor)) { Members::add(this); }
+Member::~Member() {
+  holds(nullptr);
+  Members::remove(this);
+}
+
+void Member::holds(const void* tensor) noexcept {
+  const std::uintptr_t before = tensor_.exchange(address(tensor), std::memory_order_relaxed);
+  if (before != 0 && before != address(tensor)) Members::releases.fetch_add(1, std::memory_order_relaxed);
+}
+
+TensorMember::TensorMember(Kind kind, const Tensor& t) noexcept : Tensor(t), Member(kind, impl()) {}
+TensorMember::TensorMember(const TensorMember& o) noexcept : TensorMember(o.kind(), o) {}
+TensorMember::TensorMember(TensorMember&& o) noexcept : TensorMember(o.kind(), o) { o.hold(Tensor()); }
+TensorMember& TensorMember::operator=(const TensorMember& o) noexcept {
+  hold(o);
+  return *this;
+}
+TensorMember& TensorMember::operator=(TensorMember&& o) noexcept {
+  if (this == &o) return *this;
+  hold(o);
+  o.hold(Tensor());
+  return *this;
+}
+
+void TensorMember::hold(const Tensor& t) noexcept {
+  Tensor::operator=(t);
+  holds(impl());
+}
+
+void HeldByLayers::add(const StateDict& tensors) {
+  const auto held = Members::tensors();
+  for (const auto& entry : tensors)
+    if (held.count(address(entry.second.impl())) != 0) held_.push_back(entry);
+}
+
+void HeldByLayers::expect(const char* op, const char* what) {
+  const std::uint64_t releases = Members::releases.load(std::memory_order_relaxed);
+  if (releases == releases_) return;
+  const auto held = Members::tensors();
+  for (const auto& [name, p] : held_)
+    if (p.requires_grad() && held.count(address(p.impl())) == 0)
+      check::fail(op, "the parameter ", name, " of shape ", p.shape(),
+                  " belongs to no layer any more: its layer was replaced or destroyed. Make the ", what,
+                  " after the layers are in place, from the model that is trained");
+  releases_ = releases;
+}
 
 }  // namespace detail
 
@@ -129,6 +190,12 @@ std::string ListOf::neighbours(const Fields& f, const char* at) {
   if (before && after) return " between '" + before->name + "' and '" + after->name + '\'';
   if (before) return " after '" + before->name + '\'';
   return after ? " before '" + after->name + '\'' : "";
+}
+
+OnTheWay::OnTheWay(const Layer& layer, const OnTheWay* above) : layer_(layer), above_(above) {
+  for (const OnTheWay* a = above; a; a = a->above_)
+    if (&a->layer_ == &layer)
+      check::fail(layer.name().c_str(), "holds itself, directly or in a sublayer: no layer can be a part of itself");
 }
 
 void ListOf::check_names(const Layer& layer, const Fields& f) {

@@ -40,12 +40,23 @@ class ListOf {
   static std::string neighbours(const Fields& f, const char* at);
 };
 
+/// A layer on the way down through the lists, and those above it. Throws Error for a layer that holds itself.
+class OnTheWay {
+ public:
+  explicit OnTheWay(const Layer& layer, const OnTheWay* above = nullptr);
+
+ private:
+  const Layer& layer_;
+  const OnTheWay* const above_;
+};
+
 /// Calls f(dotted name, field) for every defined parameter and buffer of this layer and its sublayers.
 template <class F>
-void each_value(const Layer& layer, const F& f, const std::string& prefix = {}) {
+void each_value(const Layer& layer, const F& f, const std::string& prefix = {}, const OnTheWay* above = nullptr) {
+  const OnTheWay here(layer, above);
   for (const Field& field : ListOf::checked(layer)) {
     if (field.layer)
-      each_value(*field.layer, f, prefix + field.name + '.');
+      each_value(*field.layer, f, prefix + field.name + '.', &here);
     else if (field.value().defined())
       f(prefix + field.name, field);
   }

@@ -43,7 +43,7 @@ class Parametrized final : public Layer {
 struct ParametrizedOf {
   static const std::shared_ptr<Parametrized>& get(const Parameter& p) { return p.parametrized_; }
   static void set(Parameter& p, std::shared_ptr<Parametrized> by) {
-    static_cast<Tensor&>(p) = Tensor();
+    p = Parameter();
     p.parametrized_ = std::move(by);
   }
 };

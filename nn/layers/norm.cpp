@@ -160,7 +160,10 @@ Tensor BatchNorm::forward(const Tensor& x) const {
   Tensor y = batch_norm(x, {}, {}, w, bias.value(), eps_);
   const std::int64_t n = x.numel() / std::max<std::int64_t>(x.size(1), 1);
   if (n < 2)
-    check::fail("BatchNorm", "x has shape ", x.shape(), ": a batch needs more than one number for each channel");
+    check::fail(
+        "BatchNorm", "x has shape ", x.shape(),
+        ": in training, a batch needs more than one number for each channel. A DataLoader with drop_last leaves out a "
+        "last batch of one row");
   if (fit::detail::computing_again()) return y;
   const NoGrad no_grad;
   update(mean(x, all_but_channels(x)), var(x, all_but_channels(x)));

@@ -21,6 +21,11 @@ Recurrent::Recurrent(const char* name, std::int64_t gates, Steps steps, std::int
   positive(name, "num_layers", options.num_layers());
   if (!(options.dropout() >= 0 && options.dropout() <= 1))
     check::fail(name, "dropout is ", options.dropout(), ": it must be a probability, 0 … 1");
+  if (options.dropout() > 0 && options.num_layers() == 1)
+    check::fail(
+        name, "dropout is ", options.dropout(),
+        " with one layer: it lies between layers, so it would do nothing. Set num_layers to 2 or more, or put a "
+        "Dropout after this layer");
   const double bound = 1 / std::sqrt(static_cast<double>(hidden_size));
   const auto drawn = [&](const Shape& shape) { return Parameter(init::uniform_(Tensor::empty(shape), -bound, bound)); };
   const auto both = static_cast<std::int64_t>(directions());

@@ -67,6 +67,7 @@ Tensor soft_cross_entropy(const char* op, const Tensor& logits, const Tensor& ta
                 ": probabilities must have the logits' shape, and ids must be int64");
   if (o.ignore_index() >= 0)
     check::fail(op, "ignore_index is ", o.ignore_index(), ": with probabilities as targets, no class can be ignored");
+  check_probabilities(op, "targets", targets, ", softmax() of scores, or ids of int64");
   const Tensor weight = checked_weight(op, o.weight(), logits);
   const double smoothing = o.label_smoothing() / static_cast<double>(logits.shape().back());
   const Tensor smooth = o.label_smoothing() > 0 ? (1 - o.label_smoothing()) * targets + smoothing : targets;
@@ -112,6 +113,7 @@ Tensor nll_loss(const Tensor& input, const Tensor& targets, const NLLOptions& o)
     constexpr const char* op = "nll_loss";
     check::floating(op, "input", input);
     const Rows rows(op, "inputs", classes_last(op, input, o.class_axis()), targets, o.ignore_index(), o.weight());
+    check_log_probabilities(op, input, "; cross_entropy() takes the logits themselves");
     const Tensor picked = squeeze(gather(rows.scores, 1, unsqueeze(rows.safe_ids(), 1)), 1);
     const Tensor losses = masked_fill(-picked, rows.ignored, 0);
     return rows.reduced(rows.weight.defined() ? losses * rows.weights : losses, targets.shape(), o.reduction());

@@ -34,6 +34,25 @@ inline bool all_within(const Tensor& x, double low, double high) {
   return within;
 }
 
+/// Throws Error if targets are below 0, by more than rounding. `cure` completes the message. NaN passes.
+inline void check_probabilities(const char* op, const char* name, const Tensor& x, const char* cure) {
+  bool negative = false;
+  dispatch(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    for (const T v : x.data<T>()) negative |= static_cast<double>(v) < -1e-6;
+  });
+  if (negative) check::fail(op, name, " has negative numbers: it must be probabilities", cure);
+}
+
+/// Throws Error for probabilities where their logarithms are wanted.
+inline void check_log_probabilities(const char* op, const Tensor& input, const char* note) {
+  // A logarithm may round to a little above 0.
+  if (input.numel() > 0 && all_within(input, 0, 1) && !all_within(input, 0, 1e-6))
+    check::fail(op,
+                "input has numbers between 0 and 1 only: it must be log probabilities, log_softmax(logits) or log(p)",
+                note);
+}
+
 inline void check_pair(const char* op, const Tensor& input, const Tensor& target) {
   check::floating(op, "input", input);
   check::defined(op, "target", target);

@@ -91,12 +91,9 @@ Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor
 Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& options) {
   return with_precision(Precision::float32, {input, target}, [&](const Tensor& input, const Tensor& target) {
     check_pair("kl_div", input, target);
-    // A logarithm may round to a little above 0.
-    if (input.numel() > 0 && all_within(input, 0, 1) && !all_within(input, 0, 1e-6))
-      check::fail("kl_div",
-                  "input has numbers between 0 and 1 only: it must be log probabilities, log_softmax(logits) or "
-                  "log(p); probabilities are the target");
+    check_log_probabilities("kl_div", input, "; probabilities are the target");
     if (options.log_target()) return reduced(exp(target) * (target - input), options.reduction());
+    check_probabilities("kl_div", "target", target, "; for their logarithms, set log_target");
     const Tensor logarithm = log(where(eq(target, 0), 1, target));  // 0 ln 0 = 0
     return reduced(target * (logarithm - input), options.reduction());
   });

@@ -61,10 +61,8 @@ std::int64_t place_of(const char* op, const Tensor& scores, std::int64_t row, st
   return before;
 }
 
-}  // namespace
-
-double top_k_accuracy(const Tensor& logits, const Tensor& targets, std::int64_t k, std::int64_t ignore_index) {
-  constexpr const char* op = "top_k_accuracy";
+double share_of_top(const char* op, const Tensor& logits, const Tensor& targets, std::int64_t k,
+                    std::int64_t ignore_index) {
   check_scores(op, logits, targets);
   const std::int64_t classes = logits.size(-1);
   if (k < 1 || k > classes) check::fail(op, "k is ", k, ": it must be in 1 … ", classes);
@@ -76,8 +74,14 @@ double top_k_accuracy(const Tensor& logits, const Tensor& targets, std::int64_t 
   return share(hits, all);
 }
 
+}  // namespace
+
+double top_k_accuracy(const Tensor& logits, const Tensor& targets, std::int64_t k, std::int64_t ignore_index) {
+  return share_of_top("top_k_accuracy", logits, targets, k, ignore_index);
+}
+
 double accuracy(const Tensor& logits, const Tensor& targets, std::int64_t ignore_index) {
-  return top_k_accuracy(logits, targets, 1, ignore_index);
+  return share_of_top("accuracy", logits, targets, 1, ignore_index);
 }
 
 double perplexity(const Tensor& logits, const Tensor& targets, std::int64_t ignore_index) {

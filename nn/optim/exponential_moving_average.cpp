@@ -25,10 +25,12 @@ ExponentialMovingAverage::ExponentialMovingAverage(const Parameters& parameters,
     parameters_.emplace_back(name, p);
     averages_.emplace_back(name, p.detach().to(average_dtype(p)).clone());
   }
+  held_.add(parameters_);
 }
 
 void ExponentialMovingAverage::update() {
   if (applied_) check::fail(average_op, "update() while the averages are applied: end the scope of apply() first");
+  held_.expect(average_op, "average");
   const NoGrad no_grad;
   std::vector<Tensor> weights;
   for (const auto& [name, p] : parameters_) {
@@ -43,6 +45,7 @@ void ExponentialMovingAverage::update() {
 
 ExponentialMovingAverage::Applied::Applied(ExponentialMovingAverage& average) : average_(average) {
   if (average.applied_) check::fail(average_op, "apply() while the averages are applied: they are there already");
+  average.held_.expect(average_op, "average");
   const NoGrad no_grad;
   for (const auto& [name, p] : average.parameters_) weights_.push_back(p.detach().clone());
   nn::lend(average.parameters_);

@@ -25,9 +25,10 @@ bool has_step(const Tensor& parameter) { return parameter.requires_grad() && par
 }  // namespace
 
 void fail_all_frozen(const char* op) {
-  check::fail(op,
-              "all parameters are frozen: there is nothing to train; unfreeze() some or, in a quantised model, "
-              "nn::add_lora() some");
+  check::fail(
+      op,
+      "all parameters are frozen: there is nothing to train; unfreeze() some layers, requires_grad_() tensors of your "
+      "own or, in a quantised model, nn::add_lora() some");
 }
 
 void check_once(const char* op, const std::string& name, const Tensor& p, std::unordered_set<const void*>& seen) {
@@ -77,7 +78,9 @@ void Optimizer::add(const Parameters& parameters) {
   StateDict before;
   for (const Slot& slot : slots_) before.emplace_back(slot.name, slot.parameter);
   std::vector<Slot> slots = slots_;
-  for (const auto& [name, p] : checked_parameters(op_, parameters, before)) slots.push_back(Slot{groups(), name, p});
+  const StateDict added = checked_parameters(op_, parameters, before);
+  for (const auto& [name, p] : added) slots.push_back(Slot{groups(), name, p});
+  held_.add(added);
   slots_ = std::move(slots);
 }
 
@@ -176,10 +179,6 @@ void Optimizer::create_states() {
 // Checks everything before any parameter takes its step.
 void Optimizer::check_step(const Slot& slot, const StateSpec& spec) const {
   const Tensor& p = slot.parameter;
-  if (p.requires_grad() && p.impl()->refs.load(std::memory_order_relaxed) == 1)
-    check::fail(op_, "the parameter ", slot.name, " of shape ", p.shape(),
-                " belongs to nothing but this optimiser: its layer was replaced or destroyed. Make the optimiser after "
-                "the layers are in place, from the model that is trained");
   for (int k = 0; k < StateSpec::max_states; ++k)
     if (const Tensor& s = slot.state[k];
         needs(slot, spec, k) && s.defined() && s.dtype() != p.dtype() && takes_step(slot))
@@ -209,6 +208,7 @@ void warn_without_gradient(const char* op, const Slots& slots) {
 }  // namespace
 
 std::vector<Optimizer::Slot*> Optimizer::begin_step() {
+  held_.expect(op_, "optimiser");
   std::vector<StateSpec> specs;
   for (std::size_t group = 0; group < groups(); ++group) specs.push_back(state_spec(group));
   for (const Slot& slot : slots_) check_step(slot, specs[slot.group]);

@@ -10,6 +10,7 @@
 #include "fit/graph/autocast.hpp"
 #include "fit/graph/graph.hpp"
 #include "fit/nn/loss/loss.hpp"
+#include "graph/node.hpp"
 #include "optim/grad_norm.hpp"
 #include "optim/named.hpp"
 #include "tensor/check.hpp"
@@ -271,6 +272,9 @@ Tensor Trainer::loss_of(const Batch& batch, const data::DataLoader& loader) cons
   if (!loss.defined() || loss.numel() != 1)
     check::fail("Trainer", "the loss is ", loss.defined() ? "of shape " + loss.shape().str() : "undefined", " in step ",
                 checkpoint_.step + 1, ": it must be one number");
+  if (const auto* const node = loss.impl()->node; node && node->released)
+    check::fail("Trainer", "the loss of step ", checkpoint_.step + 1,
+                " has been through backward() already: the Trainer calls it. Return the loss alone");
   return weight_ && loader.rows().count > 0 ? nn::mean_over(loss, weight_(batch)) : loss;
 }
 

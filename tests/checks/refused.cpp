@@ -63,4 +63,8 @@ void mistake() {
     nn::Linear fc{2, 2};
   } net;
 }
+#elif MISTAKE == 23  // says: declared with attribute
+void mistake() { NoGrad(); }
+#elif MISTAKE == 24  // says: declared with attribute
+void mistake() { Reproducible(); }
 #endif

@@ -51,6 +51,7 @@ LBFGS::LBFGS(const Parameters& parameters, const LBFGSOptions& options)
     if (p.requires_grad() && p.dtype() != one.dtype())
       check::fail(lbfgs_op, "the parameter ", name, " is ", p.dtype(), ", ", first, ' ', one.dtype(),
                   ": all must have one type");
+  held_.add(parameters_);
 }
 
 void LBFGS::zero_grad() {
@@ -253,6 +254,7 @@ double LBFGS::step(const std::function<Tensor()>& closure) {
   check_options();
   if (!closure) check::fail(lbfgs_op, "the closure is empty: it must compute the gradients and give the loss");
   const std::int64_t max_evaluations = o.max_eval() > 0 ? o.max_eval() : o.max_iter() * 5 / 4;
+  held_.expect(lbfgs_op, "optimiser");
   for (const auto& [name, p] : parameters_) {
     check_trainable(lbfgs_op, name, p);  // p may have been unfrozen
     nn::check_not_lent(lbfgs_op, name, p, "would undo the step");

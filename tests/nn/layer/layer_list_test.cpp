@@ -250,4 +250,21 @@ TEST_CASE("vectors and maps of std::unique_ptr are listed, though they can't be 
   CHECK_THROWS_WITH(owner.clone(), Catch::Contains("has a member that can't be copied"));
 }
 
+TEST_CASE("a layer that holds itself is an error, in every walk") {
+  const auto outer = std::make_shared<nn::Sequential>(nn::ReLU()), inner = std::make_shared<nn::Sequential>();
+  const auto shared = std::make_shared<nn::Linear>(2, 2);
+  outer->add(shared);
+  outer->add(shared);  // twice, but not in itself
+  CHECK(outer->named_parameters().size() == 2);
+  outer->add(inner);
+  inner->add(outer);
+  const auto told = Contains("[Sequential] holds itself, directly or in a sublayer");
+  CHECK_THROWS_WITH(outer->named_parameters(), told);
+  CHECK_THROWS_WITH(outer->state_dict(), told);
+  CHECK_THROWS_WITH(inner->eval(), told);
+  CHECK_THROWS_WITH(outer->str(), told);
+  CHECK_THROWS_WITH(outer->clone(), told);
+  outer->replace("3", shared);  // else neither would ever be freed
+}
+
 }  // namespace fit::test::layer_list_test

@@ -236,7 +236,8 @@ TEST_CASE("layers refuse sizes and parts that don't fit", "[refusals]") {
        [] { return nn::GroupNorm(1, 3)(ones({4})); }},
       {"[BatchNorm] momentum is -0.5", [] { return nn::BatchNorm(2, 1e-5, -0.5); }},
       {"[BatchNorm] momentum is 1.5", [] { return nn::BatchNorm(2, 1e-5, 1.5); }},
-      {"[BatchNorm] x has shape [1, 2]: a batch needs more than one number",
+      {"[BatchNorm] x has shape [1, 2]: in training, a batch needs more than one number for each channel. A DataLoader "
+       "with drop_last",
        [] {
          return nn::BatchNorm(2)(ones({1, 2}));
        }},

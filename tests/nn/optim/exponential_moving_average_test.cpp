@@ -1,5 +1,6 @@
 #include "fit/io/safetensors.hpp"
 #include "fit/nn/dist/dist.hpp"
+#include "fit/nn/layer/parametrize.hpp"
 #include "fit/nn/layers/linear.hpp"
 #include "fit/nn/layers/quantize.hpp"
 #include "fit/nn/optim/more/lbfgs.hpp"
@@ -176,6 +177,20 @@ TEST_CASE("averages are saved by name, and loaded whole or not at all") {
   CHECK_THROWS_WITH(optim::ExponentialMovingAverage({Tensor()}), Contains("the parameter 0 is undefined"));
   layer.to(float64);
   CHECK_THROWS_WITH(average.update(), Contains("the average is float32, weight is float64"));
+}
+
+TEST_CASE("an average tells of a layer that was replaced") {
+  nn::Linear layer(2, 1);
+  optim::ExponentialMovingAverage average(layer.named_parameters(), 0.9);
+  nn::low_rank(layer.weight, 1);
+  CHECK_NOTHROW(average.update());
+  layer = nn::Linear(2, 1);
+  const std::string why =
+      "[ExponentialMovingAverage] the parameter bias of shape [1] belongs to no layer any more: its "
+      "layer was replaced or destroyed. Make the average after";
+  CHECK_THROWS_WITH(average.update(), Contains(why));
+  CHECK_THROWS_WITH(average.apply(), Contains(why));
+  CHECK_NOTHROW(average.state_dict());
 }
 
 }  // namespace fit::test::exponential_moving_average_test

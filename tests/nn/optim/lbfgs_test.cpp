@@ -1,6 +1,7 @@
 #include "fit/nn/optim/more/lbfgs.hpp"
 
 #include "fit/graph/autocast.hpp"
+#include "fit/nn/layers/linear.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/tensor/lookup.hpp"
 #include "support/catch.hpp"
@@ -106,6 +107,18 @@ TEST_CASE("LBFGS gives the values back when a later evaluation fails before its 
       CHECK(calls == 2);
       CHECK(same_bits(w.detach(), before));
     }
+}
+
+TEST_CASE("LBFGS tells of a layer that was replaced") {
+  nn::Linear layer(2, 1);
+  optim::LBFGS lbfgs(layer.named_parameters());
+  const auto closure = [&] {
+    const Tensor loss = sum(square(layer(ones({3, 2}))));
+    return loss.backward(), loss;
+  };
+  lbfgs.step(closure);
+  layer = nn::Linear(2, 1);
+  CHECK_THROWS_WITH(lbfgs.step(closure), Contains("[LBFGS] the parameter weight of shape [1, 2] belongs to no layer"));
 }
 
 }  // namespace fit::test::lbfgs_test

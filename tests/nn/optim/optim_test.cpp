@@ -603,7 +603,7 @@ TEST_CASE("a small network learns XOR") {
   CHECK(loss(net(x), y).item() < 0.05);
 }
 
-TEST_CASE("an optimiser tells of parameters that nobody else holds") {
+TEST_CASE("an optimiser tells of parameters that no layer holds any more") {
   nn::Sequential net(nn::Linear(2, 3), nn::Linear(3, 1));
   optim::SGD optimizer(net.named_parameters(), 0.1);
   const auto step = [&] {
@@ -614,14 +614,14 @@ TEST_CASE("an optimiser tells of parameters that nobody else holds") {
   step();
   net.replace(1, nn::Linear(3, 1));
   const Tensor before = net.parameters()[0].detach().clone();
-  CHECK_THROWS_WITH(step(), Contains("[SGD] the parameter 1.weight of shape [1, 3] belongs to nothing but this "
-                                     "optimiser: its layer was replaced or destroyed. Make the optimiser after"));
+  CHECK_THROWS_WITH(step(), Contains("[SGD] the parameter 1.weight of shape [1, 3] belongs to no layer any more: its "
+                                     "layer was replaced or destroyed. Make the optimiser after"));
   CHECK(same_bits(net.parameters()[0].detach(), before));
   net.replace(1, nn::Linear(3, 1));
   std::optional<nn::Linear> gone(std::in_place, 2, 1);
   optim::Adam adam(gone->parameters(), 0.1);
   gone.reset();
-  CHECK_THROWS_WITH(adam.step(), Contains("[Adam] the parameter 0 of shape [1, 2] belongs to nothing"));
+  CHECK_THROWS_WITH(adam.step(), Contains("[Adam] the parameter 0 of shape [1, 2] belongs to no layer"));
 }
 
 TEST_CASE("a step with error_if_nonfinite names the gradient and keeps the parameters") {

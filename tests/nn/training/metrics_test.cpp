@@ -26,14 +26,12 @@ TEST_CASE("accuracy and top-k accuracy count targets among the largest scores") 
   const Tensor many = randn({200, 7}, float32, g), right = randint(0, 7, {200}, g);
   CHECK(metrics::accuracy(many, right) == Approx(mean(eq(argmax(many, -1), right).to(float64)).item()));
 
-  CHECK_THROWS_WITH(
-      metrics::accuracy(logits, tensor({1, 2, 1})),
-      "[top_k_accuracy] logits are [4, 4], targets [3]: they must be [..., C] and [...], with C at least 1");
-  CHECK_THROWS_WITH(metrics::accuracy(logits, tensor({1, 2, 1, 4})),
-                    "[top_k_accuracy] targets[3] is 4: it must be in 0 … 3");
+  CHECK_THROWS_WITH(metrics::accuracy(logits, tensor({1, 2, 1})),
+                    "[accuracy] logits are [4, 4], targets [3]: they must be [..., C] and [...], with C at least 1");
+  CHECK_THROWS_WITH(metrics::accuracy(logits, tensor({1, 2, 1, 4})), "[accuracy] targets[3] is 4: it must be in 0 … 3");
   CHECK_THROWS_WITH(metrics::top_k_accuracy(logits, targets, 5), "[top_k_accuracy] k is 5: it must be in 1 … 4");
   CHECK_THROWS_WITH(metrics::accuracy(tensor({{1., NAN}}), tensor({0})),
-                    "[top_k_accuracy] row 0 of logits holds NaN for class 1");
+                    "[accuracy] row 0 of logits holds NaN for class 1");
 }
 
 TEST_CASE("perplexity is e to the mean cross entropy") {

@@ -4,12 +4,16 @@
 
 #include "fit/backward/gradcheck.hpp"
 #include "fit/io/safetensors.hpp"
+#include "fit/nn/layer/parametrize.hpp"
+#include "fit/nn/layers/activation.hpp"
+#include "fit/nn/layers/recurrent.hpp"
 #include "fit/nn/lens/lens.hpp"
 #include "fit/nn/models/bert.hpp"
 #include "fit/nn/models/generate.hpp"
 #include "fit/nn/models/gpt.hpp"
 #include "fit/nn/optim/more/lbfgs.hpp"
 #include "fit/nn/training/checkpoint.hpp"
+#include "fit/nn/training/trainer.hpp"
 #include "fit/nn/weights/weights.hpp"
 #include "fit/tensor/lookup.hpp"
 #include "nn/models/trained.hpp"
@@ -245,6 +249,64 @@ TEST_CASE("a schedule goes on only with the numbers that it was saved with", "[s
                     Contains("milestone_0 is 3 in the state, 4 here") && Contains("0.total_iters is 3"));
 }
 
+TEST_CASE("a layer that was replaced is noticed, whoever else holds the old parameters", "[silent]") {
+  nn::Linear layer(2, 1);
+  optim::SGD optimizer(layer.named_parameters(), 0.1), second(layer.named_parameters(), 0.1);
+  const std::vector<Tensor> handles = layer.parameters();
+  const Tensor loss = sum(layer(ones({4, 2})));
+  layer = nn::Linear(2, 1);
+  for (int again = 0; again < 2; ++again)
+    CHECK_THROWS_WITH(optimizer.step(), Contains("the parameter weight of shape [1, 2] belongs to no layer any more"));
+  second.named_parameters()[0].second.requires_grad_(false), second.named_parameters()[1].second.requires_grad_(false);
+  CHECK_NOTHROW(second.step());  // what is frozen trains nowhere
+}
+
+TEST_CASE("parameters that move, are tied, adapted or converted stay in their layers", "[silent]") {
+  struct Tied : nn::UnaryLayer {
+    Tensor forward(const Tensor& x) const override { return b(a(x)); }
+    FIT_FIELDS_ONLY(a, b)
+    nn::Linear a{3, 3}, b{3, 3};
+  };
+  auto net = std::make_unique<Tied>();
+  net->b.weight = net->a.weight;
+  optim::SGD optimizer(net->named_parameters(), 0.1);
+  const auto steps = [&](const nn::UnaryLayer& of) {
+    optimizer.zero_grad();
+    sum(of(ones({2, 3}, of.parameters()[0].dtype()))).backward();
+    CHECK_NOTHROW(optimizer.step());
+  };
+  nn::Sequential moved(std::move(*net));
+  net.reset();
+  steps(moved);
+  const auto copy = moved.clone();
+  steps(moved);
+  std::vector<nn::Sequential> many;
+  many.push_back(std::move(moved));
+  for (int i = 0; i < 5; ++i) many.emplace_back(nn::Linear(3, 3));
+  auto& tied = many[0].layer<Tied>("0");
+  nn::parametrize(tied.a.bias, std::make_shared<nn::Tanh>());
+  steps(many[0]);
+  many[0].to(float64);
+  steps(many[0]);
+  tied.a.weight = nn::Parameter(randn({3, 3}, float64));  // b has it still
+  steps(many[0]);
+  tied.b.weight = tied.a.weight;
+  CHECK_THROWS_WITH(optimizer.step(), Contains("the parameter a.weight of shape [3, 3] belongs to no layer any more"));
+}
+
+TEST_CASE("tensors that were in no layer when the optimiser was made need none", "[silent]") {
+  Tensor taken;
+  {
+    const nn::Linear gone(2, 1);
+    taken = gone.weight;
+  }
+  const Tensor own = randn({2}).requires_grad_();
+  optim::SGD optimizer({taken, own}, 0.1);
+  { const nn::Linear other(2, 1); }
+  sum(taken * own).backward();
+  CHECK_NOTHROW(optimizer.step());
+}
+
 TEST_CASE("an empty dataset, probabilities for logarithms: errors", "[silent]") {
   CHECK_THROWS_WITH(data::DataLoader(data::TensorDataset({zeros({0, 3})}), 4),
                     Contains("[DataLoader] the dataset has no examples"));
@@ -253,6 +315,46 @@ TEST_CASE("an empty dataset, probabilities for logarithms: errors", "[silent]") 
                     Contains("[kl_div] input has numbers between 0 and 1 only") && Contains("log_softmax(logits)"));
   CHECK(nn::kl_div(log_softmax(logits), p).item() == Approx(0).margin(1e-7));
   CHECK(nn::kl_div(zeros({1, 1}), ones({1, 1})).item() == 0);
+  CHECK_THROWS_WITH(
+      nn::kl_div(log_softmax(logits), log_softmax(logits)),
+      Contains("[kl_div] target has negative numbers: it must be probabilities") && Contains("set log_target"));
+  CHECK(nn::kl_div(log_softmax(logits), log_softmax(logits), nn::KLDivOptions().log_target(true)).item() == 0);
+  CHECK_THROWS_WITH(nn::nll_loss(p, tensor({2})),
+                    Contains("[nll_loss] input has numbers between 0 and 1 only") && Contains("cross_entropy()"));
+  CHECK_THROWS_WITH(nn::cross_entropy(logits, -p), Contains("[cross_entropy] targets has negative numbers"));
+  CHECK_NOTHROW(nn::cross_entropy(logits, p - min(p)));  // a rounded 0
+}
+
+TEST_CASE("a loss without a graph, and an old one: the error names the cure", "[silent]") {
+  nn::Linear net(3, 2);
+  const Tensor x = randn({4, 3}), y = zeros({4}, int64);
+  const Tensor hits = mean(eq(argmax(net(x), -1), y).to(float32));
+  CHECK_THROWS_WITH(hits.backward(), Contains("argmax(), comparisons, integers, item() and sample() pass none on") &&
+                                         Contains("on the leaves that are to be trained, not on the result"));
+  const nn::GRU gru(3, 2);
+  nn::RecurrentState state;
+  const auto step = [&] {
+    const auto r = gru(randn({1, 4, 3}), state);
+    state = r.state;
+    sum(r.output).backward();
+  };
+  step();
+  CHECK_THROWS_WITH(step(), Contains("or detach() a state that one step hands to the next"));
+  CHECK_THROWS_WITH(optim::SGD({randn({3})}, 0.1),
+                    Contains("[SGD] all parameters are frozen") && Contains("requires_grad_() tensors of your own"));
+}
+
+TEST_CASE("a loss of a Trainer that calls backward() itself is told so", "[silent]") {
+  nn::Linear net(3, 1);
+  optim::SGD optimizer(net.named_parameters(), 0.1);
+  data::DataLoader loader(data::TensorDataset({randn({4, 3})}), 2);
+  const auto loss = [&](const data::Batch& b) {
+    const Tensor l = mean(square(net(b[0])));
+    return l.backward(), l;
+  };
+  Trainer trainer(net, optimizer, loader, loss, TrainerOptions().steps(2).display(Display::none));
+  CHECK_THROWS_WITH(trainer.run(), Contains("[Trainer] the loss of step 1 has been through backward() already: the "
+                                            "Trainer calls it"));
 }
 
 TEST_CASE("a pack that a function of one's own makes is divided among ranks", "[silent]") {

@@ -26,7 +26,7 @@ namespace fit {
 class Autocast : public detail::Scoped<DType> {
  public:
   /// dtype is bfloat16; or float32, which switches off an outer guard. Throws Error for another type.
-  explicit Autocast(DType dtype);
+  [[nodiscard]] explicit Autocast(DType dtype);
 };
 
 /// The type in which this thread computes matrix products of float32: bfloat16 under Autocast, otherwise float32.

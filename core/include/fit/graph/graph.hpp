@@ -37,13 +37,13 @@ using IsTensor = std::enable_if_t<std::is_base_of_v<Tensor, T>>;
 ///     { NoGrad no_grad;  w.sub_(0.1 * w.grad()); }
 class NoGrad : public detail::Scoped<bool> {
  public:
-  NoGrad() : Scoped(detail::thread_state.recording, false) {}
+  [[nodiscard]] NoGrad() : Scoped(detail::thread_state.recording, false) {}
 };
 
 /// A guard: switches recording on again within a NoGrad.
 class EnableGrad : public detail::Scoped<bool> {
  public:
-  EnableGrad() : Scoped(detail::thread_state.recording, true) {}
+  [[nodiscard]] EnableGrad() : Scoped(detail::thread_state.recording, true) {}
 };
 
 /// d(sum of outputs * grad_outputs) / d(each input). It changes no tensor's grad(). An input may be any tensor from

@@ -184,7 +184,7 @@ struct ObserverLink {
 /// A guard: while it lives, the observer watches this thread and the tasks that this thread gives to parallel_for().
 class Observe {
  public:
-  explicit Observe(Observer& observer) : link_(&observer) {}
+  [[nodiscard]] explicit Observe(Observer& observer) : link_(&observer) {}
 
  private:
   detail::ObserverLink link_;

@@ -23,7 +23,7 @@ inline bool reproducible() { return detail::thread_state.reproducible; }
 /// Numbers that are not finite are excepted: they may change the last digits of the queries beside them.
 class Reproducible : public detail::Scoped<bool> {
  public:
-  Reproducible() : Scoped(detail::thread_state.reproducible, true) {}
+  [[nodiscard]] Reproducible() : Scoped(detail::thread_state.reproducible, true) {}
 };
 
 }  // namespace fit

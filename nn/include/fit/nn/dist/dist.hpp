@@ -70,7 +70,7 @@ World& world();
 /// Sets world() during its lifetime. Only one may exist at a time.
 class WorldScope : public detail::Scoped<World*> {
  public:
-  explicit WorldScope(World& world);
+  [[nodiscard]] explicit WorldScope(World& world);
 };
 
 /// An Error that every rank throws with the same message. It is printed once.

@@ -16,7 +16,7 @@ namespace fit {
 /// Training is several times slower. PyTorch's torch.autograd.detect_anomaly checks only gradients.
 class DetectAnomaly {
  public:
-  DetectAnomaly();
+  [[nodiscard]] DetectAnomaly();
   ~DetectAnomaly();
   DetectAnomaly(const DetectAnomaly&) = delete;
   DetectAnomaly& operator=(const DetectAnomaly&) = delete;

@@ -16,7 +16,7 @@ namespace fit::nn::init {
 ///     gpt->load_state_dict(state);
 class Skip : public fit::detail::Scoped<bool> {
  public:
-  Skip();
+  [[nodiscard]] Skip();
 };
 
 /// Whether fan_in or fan_out is used.

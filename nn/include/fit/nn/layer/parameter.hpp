@@ -1,46 +1,85 @@
 #pragma once
+#include <atomic>
+#include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "fit/int8/int8.hpp"
+#include "fit/tensor/state_dict.hpp"
 #include "fit/tensor/tensor.hpp"
 
 /// The tensors that a layer lists.
 namespace fit::nn {
 
 class Fields;
+class Layer;
 
 namespace detail {
 
 class Parametrized;
 struct ParametrizedOf;
 
-/// The base of Parameter, Buffer and Layer. Each member registers its address while it lives. Layer uses the addresses
-/// to find members that its list lacks.
+/// The base of Parameter, Buffer and Layer. Each member registers its address while it lives, and the tensor that it
+/// holds. Layer uses the addresses to find members that its list lacks.
 class Member {
  public:
   enum class Kind { parameter, buffer, layer };
   Kind kind() const { return kind_; }
 
  protected:
-  explicit Member(Kind kind) noexcept;
+  explicit Member(Kind kind, const void* tensor = nullptr) noexcept;
   Member(const Member& o) noexcept : Member(o.kind_) {}
   Member& operator=(const Member&) noexcept { return *this; }
   ~Member();
+  /// Registers another tensor.
+  void holds(const void* tensor) noexcept;
 
  private:
   friend struct Members;
   Kind kind_;
   Member *previous_, *next_;
+  std::atomic<std::uintptr_t> tensor_;  // the address of its data, to be compared: other threads read it
+};
+
+/// The base of Parameter and Buffer. The tensor that is registered follows all copies and moves.
+class TensorMember : public Tensor, public Member {
+ public:
+  TensorMember(const TensorMember& o) noexcept;
+  TensorMember(TensorMember&& o) noexcept;
+  TensorMember& operator=(const TensorMember& o) noexcept;
+  TensorMember& operator=(TensorMember&& o) noexcept;
+
+ protected:
+  explicit TensorMember(Kind kind, const Tensor& t = {}) noexcept;
+  ~TensorMember() = default;
+
+ private:
+  friend class nn::Layer;
+  void hold(const Tensor& t) noexcept;
+};
+
+/// The parameters of layers in an optimiser or an average, which a layer may lose: `net.fc = nn::Linear(2, 3)`.
+class HeldByLayers {
+ public:
+  /// Adds the tensors that are in layers now; others are left out.
+  void add(const StateDict& tensors);
+  /// Throws Error in the name of `op` if one that is not frozen is in no layer any more. It looks only after a member
+  /// of a layer, anywhere, has given up its tensor. `what` is made anew then.
+  void expect(const char* op, const char* what);
+
+ private:
+  StateDict held_;
+  std::uint64_t releases_ = 0;  // when it looked last
 };
 
 }  // namespace detail
 
 /// A trainable tensor: a leaf that requires a gradient. A copy shares the data, as with every Tensor, so
 /// `head.weight = embedding.weight` ties two layers. An undefined parameter means "none" (a layer without bias).
-class Parameter : public Tensor, public detail::Member {
+class Parameter : public detail::TensorMember {
  public:
-  Parameter() noexcept : Member(Kind::parameter) {}
+  Parameter() noexcept : TensorMember(Kind::parameter) {}
   /// Shares the buffer of `value`, detached from its graph. Throws Error if `value` is not floating.
   explicit Parameter(const Tensor& value);
 
@@ -73,11 +112,11 @@ class Parameter : public Tensor, public detail::Member {
 };
 
 /// A tensor that is saved with the layer but not trained. An undefined buffer means "none".
-class Buffer : public Tensor, public detail::Member {
+class Buffer : public detail::TensorMember {
  public:
-  Buffer() noexcept : Member(Kind::buffer) {}
+  Buffer() noexcept : TensorMember(Kind::buffer) {}
   /// Shares the buffer of `value`, detached from its graph.
-  explicit Buffer(const Tensor& value) : Tensor(value.defined() ? value.detach() : value), Member(Kind::buffer) {}
+  explicit Buffer(const Tensor& value) : TensorMember(Kind::buffer, value.defined() ? value.detach() : value) {}
 };
 
 /// All elements of the tensors one behind the other, [N], for example of model.parameters() or of their gradients. The

@@ -13,7 +13,7 @@ namespace fit::nn {
 struct RecurrentOptions {
   FIT_OPTION(std::int64_t, num_layers) = 1;  ///< The number of layers: each reads the outputs of the layer below.
   FIT_OPTION(bool, bias) = true;             ///< Whether there are bias_ih and bias_hh.
-  FIT_OPTION(double, dropout) = 0;           ///< The dropout of the outputs of all layers except the last.
+  FIT_OPTION(double, dropout) = 0;           ///< The dropout between the layers: an Error with one layer.
   FIT_OPTION(bool, bidirectional) = false;   ///< Each layer also reads from the end to the beginning.
 };
 
@@ -80,7 +80,8 @@ class Recurrent : public UnaryLayer {
 /// c' = f c + i g, h' = o tanh(c').
 class LSTM final : public Recurrent {
  public:
-  /// Throws Error for sizes or a number of layers that are not positive, and a dropout outside 0 … 1.
+  /// Throws Error for sizes or a number of layers that are not positive, a dropout outside 0 … 1, and a dropout with
+  /// one layer.
   LSTM(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options = {});
   explicit LSTM(...) = delete;  // give (input_size, hidden_size, RecurrentOptions()…)
   void fields(Fields& f) override;

@@ -31,7 +31,7 @@ struct CrossEntropyOptions {
 /// sum of these weights. Ignored rows do not count. If no row counts or all weights are 0, the mean is 0 with zero
 /// gradients (PyTorch: NaN).
 /// Floating targets [..., C] are probabilities, with the same class_axis: -sum(weight target log_softmax(logits)) for
-/// each row, and the mean over rows. Throws Error then if ignore_index is a class.
+/// each row, and the mean over rows. Throws Error then if ignore_index is a class, or a target negative.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 
 /// The options of nll_loss().
@@ -42,7 +42,8 @@ struct NLLOptions {
   FIT_OPTION(int, class_axis) = -1;                    ///< The axis of the classes in input; 1 is PyTorch's.
 };
 
-/// -input[target] for each row: cross_entropy() without its log_softmax.
+/// -input[target] for each row: cross_entropy() without its log_softmax. Throws Error for an input that looks like
+/// probabilities, as kl_div() does.
 Tensor nll_loss(const Tensor& input, const Tensor& targets, const NLLOptions& options = {});
 
 // ---- binary: targets in 0 … 1, of the input's shape; others throw Error -------------------------------------------
@@ -128,8 +129,9 @@ struct KLDivOptions {
 };
 
 /// target (ln(target) - input) for each element. The input is log probabilities: throws Error if it looks like
-/// probabilities, with numbers above 0, none below and none above 1. The mean is over elements: for the
-/// divergence, divide the sum by the number of rows (PyTorch: batchmean).
+/// probabilities, with numbers above 0, none below and none above 1. Throws Error for negative targets
+/// without log_target. The mean is over elements: for the divergence, divide the sum by the number of rows (PyTorch:
+/// batchmean).
 Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& options = {});
 
 /// The options of cosine_embedding_loss().

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "fit/nn/layer/parameter.hpp"
 #include "fit/nn/optim/formula.hpp"
 #include "fit/tensor/state_dict.hpp"
 #include "fit/tensor/tensor.hpp"
@@ -68,7 +69,7 @@ class Optimizer {
 
   /// Updates the parameters in one pass over memory. Counts as a change of each parameter (Tensor::version). Throws
   /// Error, and changes nothing, for options out of range, for a parameter whose type changed after construction, and
-  /// for one that only the optimiser still holds, because its layer was replaced or destroyed.
+  /// for one that is in no layer any more, because its layer was replaced or destroyed.
   virtual void step() = 0;
   /// The same. With error_if_nonfinite, it first throws Error with the name of a parameter whose gradient holds an
   /// infinity or NaN: the parameters then keep their last good values. It also throws Error if a StepInBackward updates
@@ -184,7 +185,8 @@ class Optimizer {
   Tensor whole(const Slot& slot, const Tensor& part) const;
 
   const char* op_;
-  std::vector<Slot> slots_;          // in the order of their groups; no group is empty
+  std::vector<Slot> slots_;  // in the order of their groups; no group is empty
+  nn::detail::HeldByLayers held_;
   dist::World* world_ = nullptr;     // null: not sharded
   const void* only_ = nullptr;       // the parameter of step(parameter); null: all
   std::vector<double> initial_lrs_;  // of the first groups

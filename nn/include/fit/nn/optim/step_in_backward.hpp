@@ -26,13 +26,13 @@ class StepInBackward {
  public:
   /// The optimiser must outlive this object. Throws Error for sharded averages, in a world of several ranks, and if a
   /// parameter has such an object already. Parameters that are frozen now, or added later, take no step in backward().
-  explicit StepInBackward(Optimizer& optimizer);
+  [[nodiscard]] explicit StepInBackward(Optimizer& optimizer);
   ~StepInBackward();
   StepInBackward(const StepInBackward&) = delete;
   StepInBackward& operator=(const StepInBackward&) = delete;
 
  private:
-  std::vector<const void*> parameters_;  // no handles: step() finds a parameter whose layer was replaced
+  std::vector<const void*> parameters_;
   std::vector<GradHook> hooks_;
 };
 

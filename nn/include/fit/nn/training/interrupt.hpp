@@ -7,7 +7,7 @@ namespace fit {
 /// The second ends the program. Your code may have one guard at a time; a TrainingPage has its own if there is none.
 class InterruptGuard {
  public:
-  InterruptGuard();
+  [[nodiscard]] InterruptGuard();
   ~InterruptGuard();
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;

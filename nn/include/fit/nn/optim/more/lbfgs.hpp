@@ -43,8 +43,8 @@ class LBFGS {
 
   /// `closure` computes the loss, calls its backward(), and returns it; step() calls it several times, and clears the
   /// gradients before. Returns the first loss. Parameters without a gradient do not change. Throws Error for a loss
-  /// that is not one finite number, for a gradient that is not finite, and if no trained parameter has a gradient. The
-  /// parameters then have their values from before the step.
+  /// that is not one finite number, for a gradient that is not finite, and if no trained parameter has a gradient, or
+  /// one is in no layer any more. The parameters then have their values from before the step.
   double step(const std::function<Tensor()>& closure);
   /// Clears the gradients.
   void zero_grad();
@@ -80,6 +80,7 @@ class LBFGS {
   void check_options() const;
 
   StateDict parameters_;
+  nn::detail::HeldByLayers held_;
   LBFGSOptions options_;
   std::int64_t n_iter_ = 0, func_evals_ = 0;
   Tensor d_, previous_;  // the last direction and gradient
