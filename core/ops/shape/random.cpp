@@ -144,10 +144,19 @@ Tensor randn_like(const Tensor& x, Generator& g) {
 }
 
 void detail::fill_uniform(const char* op, Tensor& x, double low, double high, Generator& g) {
-  if (!isfinite(full({}, high - low, x.dtype())).item<bool>())
+  const double most = x.dtype() == float64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
+  if (!(high - low <= most))
     check::fail(op, "low is ", low, ", high ", high, ": their difference must be finite in ", x.dtype());
   refill<Uniform>(op, x, high - low, low, g);
-  if (low < high) x.copy_(where(x >= high, full({}, low, x.dtype()), x));  // what rounding made high
+  if (low >= high) return;
+  dispatch_floating(x.dtype(), [&](auto zero) {  // what rounding made high becomes low
+    using T = decltype(zero);
+    T* const p = x.fresh<T>();
+    parallel_for(x.numel(), grain, [&](std::int64_t i, std::int64_t end) {
+      for (; i < end; ++i)
+        if (static_cast<AccT<T>>(p[i]) >= high) p[i] = T(static_cast<AccT<T>>(low));
+    });
+  });
 }
 
 void detail::fill_normal(const char* op, Tensor& x, double mean, double std, Generator& g) {
