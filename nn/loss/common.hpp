@@ -1,4 +1,7 @@
 #pragma once
+#include <algorithm>
+
+#include "base/acc_type.hpp"
 #include "base/joined.hpp"
 #include "fit/nn/loss/loss.hpp"
 #include "fit/ops/ops.hpp"
@@ -24,12 +27,16 @@ inline Tensor reduced(const Tensor& losses, Reduction reduction) {
                 static_cast<double>(losses.numel()));
 }
 
-/// Whether all numbers are in low … high. NaN is not.
+/// Whether all numbers are in low … high. NaN is not. It stops behind the first block with another.
 inline bool all_within(const Tensor& x, double low, double high) {
+  constexpr std::int64_t block = 1 << 12;
   bool within = true;
   dispatch(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    for (const T v : x.data<T>()) within &= static_cast<double>(v) >= low && static_cast<double>(v) <= high;
+    const T* const p = x.data<T>().data();
+    for (std::int64_t i = 0; i < x.numel() && within;)
+      for (const std::int64_t end = std::min(x.numel(), i + block); i < end; ++i)
+        within &= static_cast<double>(p[i]) >= low && static_cast<double>(p[i]) <= high;
   });
   return within;
 }
@@ -37,9 +44,10 @@ inline bool all_within(const Tensor& x, double low, double high) {
 /// Throws Error if targets are below 0, by more than rounding. `cure` completes the message. NaN passes.
 inline void check_probabilities(const char* op, const char* name, const Tensor& x, const char* cure) {
   bool negative = false;
-  dispatch(x.dtype(), [&](auto zero) {
+  dispatch_floating(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    for (const T v : x.data<T>()) negative |= static_cast<double>(v) < -1e-6;
+    constexpr auto least = static_cast<AccT<T>>(-1e-6);
+    for (const T v : x.data<T>()) negative |= static_cast<AccT<T>>(v) < least;
   });
   if (negative) check::fail(op, name, " has negative numbers: it must be probabilities", cure);
 }
