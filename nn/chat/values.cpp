@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <string_view>
 
 #include "chat/jinja.hpp"
 #include "common/utf8.hpp"
@@ -44,7 +45,7 @@ std::string titled(std::string text, bool (*ends_word)(char)) {
   return text;
 }
 bool is_no_letter(char c) { return !((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')); }
-bool separates_words(char c) { return std::strchr("-({[< \t\n\r\f\v", c) != nullptr; }
+bool separates_words(char c) { return std::string_view("-({[< \t\n\r\f\v").find(c) != std::string_view::npos; }
 
 const std::string& string_in(const char* what, const Value& value) {
   if (!value.is_string()) fail(what, " of a ", value.type_name(), ": expected a string");

@@ -44,7 +44,8 @@ Json config_of(const hub::Family<Options>& family, const Options& o) {
   if (family.architecture) config["architectures"] = Json::array({family.architecture});
   // Otherwise transformers takes the ids of the family's first model, which can lie beyond this vocabulary.
   for (const char* const token : {"bos_token_id", "eos_token_id", "pad_token_id"}) config[token] = nullptr;
-  for (const auto& entry : family.entries) entry.write(hub::filled(o), config);
+  const Options& whole = hub::filled(o);
+  for (const auto& entry : family.entries) entry.write(whole, config);
   return config;
 }
 

@@ -60,7 +60,7 @@ Tensor quantile(const Tensor& x, double q, int axis, KeepDims keep) {
         y = y + gap * share;
       } else {  // half of a gap can't overflow; beside an infinity, the quantile is that
         const Tensor half = (above * 0.5 - y * 0.5) * share;
-        y = where(y == above || isinf(y), y, where(isinf(above), above, y + half + half));
+        y = where(isinf(y), y, where(isinf(above), above, y + half + half));
       }
     }
     return s.shaped(y, keep);
