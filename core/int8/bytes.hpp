@@ -19,16 +19,20 @@ constexpr int ints = static_cast<int>(Ints::size), register_bytes = 4 * ints;
 
 // add(sum, w, x) adds to each lane of sum the four products of its signed bytes: of w + offset by x. add_small() is the
 // same for w in 0 … 15, without offset. A block of rows x vectors sums stays in registers.
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
 // The instruction multiplies unsigned by signed bytes. Without an intrinsic, whose target is that of its caller, the
 // loops below are written once.
 struct BytesByVnni {
-  static constexpr int offset = 128, rows = 6, vectors = 4;
+  static constexpr int offset = 128, rows = 6, vectors = vector_registers == 32 ? 4 : 2;
   static Ints add(Ints sum, const Ints& w, const Ints& x) {
-    return add_small(sum, Ints(_mm512_xor_si512(w.data, _mm512_set1_epi8(-128))), x);
+    return add_small(sum, w ^ Ints(static_cast<std::int32_t>(0x80808080)), x);
   }
   static Ints add_small(Ints sum, const Ints& w, const Ints& x) {
+#if defined(__AVX512F__)
     __asm__("vpdpbusd %2, %1, %0" : "+v"(sum.data) : "v"(w.data), "v"(x.data));
+#else
+    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum.data) : "x"(w.data), "x"(x.data));
+#endif
     return sum;
   }
 };
@@ -151,7 +155,13 @@ Ints numbers(const Ints& w, int part) {
 // Few rows read their panels from memory, and the processor fetches one stream too late. The distance in bytes.
 constexpr std::int64_t prefetch_panels = 8192;
 
-// M rows of c, and the columns of a panel. `scales` is 0 if all spans share the scales of the panel, else panel_width.
+// c with the sums of one more span.
+inline Vec<float> with_span(const Vec<float>& c, const Ints& sum, const Vec<float>& x_scale,
+                            const Vec<float>& w_scale) {
+  return c + xsimd::to_float(sum) * x_scale * w_scale;
+}
+
+// M rows of c, and the columns of a panel. scales: scales_of_span().
 template <class By, int bits, int M>
 void byte_block(std::int64_t k, const ByteRows& x, const BytePanels& panel, std::int64_t scales, const float* bias,
                 float* c, std::int64_t ldc) {
@@ -183,34 +193,60 @@ void byte_block(std::int64_t k, const ByteRows& x, const BytePanels& panel, std:
         float* const to = c + i * ldc + col;
         const float* const before = s > 0 ? to : bias + col;
         FIT_UNROLL for (int n = 0; n < N; ++n)
-            store(V(load<V>(before + n * ints) + xsimd::to_float(sum[i][n]) * x_scale * scale[n]), to + n * ints);
+            store(with_span(load<V>(before + n * ints), sum[i][n], x_scale, scale[n]), to + n * ints);
       }
     }
+}
+
+// A block of c: `rows` rows, and the columns of a panel. Where the panel has fewer, c and the bias are buffers.
+struct ByteBlock {
+  std::int64_t rows;
+  ByteRows x;
+  BytePanels panel;
+  const float* bias;
+  float* c;
+  std::int64_t ldc;
+};
+
+// Calls multiply(block, i, count) for each block i of `count` evenly divided ones, of at most max_rows rows. A block of
+// rows is multiplied by `together` panels before the next one is.
+template <int max_rows, class Multiply>
+void each_byte_block(std::int64_t m, const ByteRows& x, const Int8Task& task, const BytePanels& panels,
+                     std::int64_t together, const Multiply& multiply) {
+  const std::int64_t blocks = (m + max_rows - 1) / max_rows, width = together * panel_width;
+  alignas(64) float edge[max_rows * panel_width], edge_bias[panel_width] = {};
+  const auto one = [&](std::int64_t i, std::int64_t col) {
+    const std::int64_t row = i * m / blocks, rows = (i + 1) * m / blocks - row;
+    const std::int64_t cols = task.n - col < panel_width ? task.n - col : panel_width;
+    const bool full = cols == panel_width;
+    if (task.bias && !full) std::memcpy(edge_bias, task.bias + col, static_cast<std::size_t>(cols) * sizeof(float));
+    float* const c = task.c + row * task.ldc + col;
+    multiply(ByteBlock{rows, x.from(row), panels.from(col), task.bias && full ? task.bias + col : edge_bias,
+                       full ? c : edge, full ? task.ldc : panel_width},
+             i, blocks);
+    for (std::int64_t r = 0; r < rows && !full; ++r)
+      std::memcpy(c + r * task.ldc, edge + r * panel_width, static_cast<std::size_t>(cols) * sizeof(float));
+  };
+  for (std::int64_t first = 0; first < task.n; first += width)
+    for (std::int64_t i = 0; i < blocks; ++i)
+      for (std::int64_t col = first; col < task.n && col < first + width; col += panel_width) one(i, col);
+}
+
+// The distance between the scales of two spans; 0 if all spans share those of the panel.
+inline std::int64_t scales_of_span(const ByteRows& x, const Int8Task& task) {
+  return task.w.groups(task.k) == x.spans ? panel_width : 0;
 }
 
 // See Int8Kernels.
 template <class By>
 void byte_panels(std::int64_t m, const ByteRows& x, const Int8Task& task, const BytePanels& panels) {
-  const std::int64_t blocks = (m + By::rows - 1) / By::rows;
-  const std::int64_t scales = task.w.groups(task.k) == x.spans ? panel_width : 0;
-  alignas(64) float edge[By::rows * panel_width], edge_bias[panel_width] = {};
-  for (std::int64_t col = 0; col < task.n; col += panel_width) {
-    const std::int64_t cols = task.n - col < panel_width ? task.n - col : panel_width;
-    const bool full = cols == panel_width;
-    if (task.bias && !full) std::memcpy(edge_bias, task.bias + col, static_cast<std::size_t>(cols) * sizeof(float));
-    const float* const bias = task.bias && full ? task.bias + col : edge_bias;
-    for (std::int64_t i = 0, block = 0; block < blocks; ++block) {
-      const std::int64_t rows = (m - i) / (blocks - block);
-      float* const c = task.c + i * task.ldc + col;
-      with_rows<By::rows>(rows, [&](auto M) {
-        const auto block = task.w.bits == 4 ? byte_block<By, 4, M> : byte_block<By, 8, M>;
-        block(task.k, x.from(i), panels.from(col), scales, bias, full ? c : edge, full ? task.ldc : panel_width);
-      });
-      for (std::int64_t r = 0; r < rows && !full; ++r)
-        std::memcpy(c + r * task.ldc, edge + r * panel_width, static_cast<std::size_t>(cols) * sizeof(float));
-      i += rows;
-    }
-  }
+  const std::int64_t scales = scales_of_span(x, task);
+  each_byte_block<By::rows>(m, x, task, panels, 1, [&](const ByteBlock& b, std::int64_t, std::int64_t) {
+    with_rows<By::rows>(b.rows, [&](auto M) {
+      const auto block = task.w.bits == 4 ? byte_block<By, 4, M> : byte_block<By, 8, M>;
+      block(task.k, b.x, b.panel, scales, b.bias, b.c, b.ldc);
+    });
+  });
 }
 
 // Columns j, j + step, … of a row of c.

@@ -9,9 +9,10 @@ namespace fit::kernels {
 
 inline const ByteKernels& byte_kernels() { return int8_kernels().bytes; }
 
-/// The weights in panels: sizes, and how they are made.
+/// The weights in panels: sizes, and how they are made. After the last of k, bytes up to a multiple of byte_step can be
+/// read: they are multiplied by the zeros of x.
 inline std::int64_t byte_panels_bytes(std::int64_t n, std::int64_t k, const Int8Weights& w) {
-  return panels(n) * panel_width * ((w.bytes(k) + 3) / 4 * 4);
+  return panels(n) * panel_width * ((w.bytes(k) + byte_step - 1) / byte_step * byte_step);
 }
 inline std::int64_t byte_panels_scales(std::int64_t n, std::int64_t k, const Int8Weights& w) {
   return panels(n) * panel_width * w.groups(k);

@@ -5,6 +5,7 @@
 #include "kernels/simd/pack.hpp"
 #include "matmul/gemv.hpp"
 #if defined(__AVX512F__)
+#include "int8/bytes_amx.hpp"
 #include "int8/digits.hpp"
 #endif
 
@@ -146,16 +147,27 @@ void unpack(std::int64_t rows, std::int64_t k, const Int8Weights& w, To* out) {
 
 template <class IsaTag, class T>
 const Int8Kernels& int8_table() {
+  constexpr auto table = [](const ByteKernels& bytes, auto digits_of, auto gemv_digits) {
+    return Int8Kernels{gemv,
+                       gemv_int8_in_order<float>,
+                       gemv_int8_in_order<BFloat16>,
+                       digits_of,
+                       gemv_digits,
+                       unpack<float>,
+                       unpack<BFloat16>,
+                       bytes};
+  };
 #if defined(__AVX512F__)
-  static constexpr Int8Kernels by_digits{
-      gemv,          gemv_int8_in_order<float>, gemv_int8_in_order<BFloat16>, digits_of, gemv_digits,
-      unpack<float>, unpack<BFloat16>,          byte_kernels<BytesByVnni>};
-  if (narrow_isa() >= Isa::avx512_vnni) return by_digits;
+  static constexpr Int8Kernels amx = table(byte_kernels_amx, digits_of, gemv_digits),
+                               vnni = table(byte_kernels<BytesByVnni>, digits_of, gemv_digits);
+  if (narrow_isa() == Isa::amx) return amx;
+  if (narrow_isa() >= Isa::avx512_vnni) return vnni;
+#elif defined(__AVX2__)
+  static constexpr Int8Kernels vnni = table(byte_kernels<BytesByVnni>, nullptr, nullptr);
+  if (narrow_isa() == Isa::avx2_vnni) return vnni;
 #endif
-  static constexpr Int8Kernels table{
-      gemv,          gemv_int8_in_order<float>, gemv_int8_in_order<BFloat16>, nullptr, nullptr,
-      unpack<float>, unpack<BFloat16>,          byte_kernels<Bytes>};
-  return table;
+  static constexpr Int8Kernels others = table(byte_kernels<Bytes>, nullptr, nullptr);
+  return others;
 }
 
 template const Int8Kernels& int8_table<FIT_ISA, std::int8_t>();

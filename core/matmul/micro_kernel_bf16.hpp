@@ -1,6 +1,7 @@
 #pragma once
 #include <immintrin.h>
 
+#include "matmul/amx_tiles.hpp"
 #include "matmul/gemv.hpp"
 #include "matmul/macro_kernel.hpp"
 #include "matmul/pack_bf16.hpp"
@@ -62,23 +63,11 @@ struct Avx512Bf16 {
   }
 };
 
-// Tiles of 16 rows by 64 bytes: 0 … 3 are sums of 32 rows and 32 columns, 4 and 5 rows of a, 6 and 7 columns of b.
+// The tiles are those of amx_tiles.hpp.
 struct Amx {
   static constexpr std::int64_t rows = 32;
 
-  FIT_TARGET_AMX static void begin(std::int64_t m) {
-    struct alignas(64) Config {
-      std::uint8_t palette = 1, start_row = 0, zero[14] = {};
-      std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-      std::uint8_t rows[16] = {};
-    } config;
-    const auto upper = static_cast<std::uint8_t>(m < 16 ? m : 16),
-               lower = static_cast<std::uint8_t>(m < 16 ? 16 : m - 16);
-    const std::uint8_t tile_rows[] = {upper, upper, lower, lower, upper, lower, 16, 16};
-    for (int i = 0; i < 8; ++i) config.rows[i] = tile_rows[i] == 0 ? std::uint8_t{16} : tile_rows[i];
-    __asm__ volatile("" ::: "memory");
-    _tile_loadconfig(&config);
-  }
+  FIT_TARGET_AMX static void begin(std::int64_t m) { configure_tiles(m); }
   FIT_TARGET_AMX static void end() { _tile_release(); }
 
   static void fetch(const BFloat16* tile, const Ahead& ahead) {

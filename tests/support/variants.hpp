@@ -31,7 +31,8 @@ void each_isa(const Body& body) {
 template <class Body>
 void each_int8_isa(const Body& body) {
   using kernels::Isa;
-  each_of({Isa::base, Isa::neon, Isa::avx2, Isa::avx512, Isa::avx512_vnni, Isa::avx512_bf16, Isa::amx}, body);
+  each_of({Isa::base, Isa::neon, Isa::avx2, Isa::avx2_vnni, Isa::avx512, Isa::avx512_vnni, Isa::avx512_bf16, Isa::amx},
+          body);
 }
 template <class Body>
 void each_bfloat16_isa(const Body& body) {

@@ -19,14 +19,16 @@ namespace fit::kernels {
 namespace {
 
 #if defined(__x86_64__)
-// Whether the processor has AMX for BFloat16, and the system grants its registers to this process. They enlarge the
-// saved state of a thread, so the process must request them once (Linux: Documentation/arch/x86/xstate.rst).
+// Whether the processor has AMX for BFloat16 and int8, and the system grants its registers to this process. They
+// enlarge the saved state of a thread, so the process must request them once (Linux:
+// Documentation/arch/x86/xstate.rst).
 bool amx_granted() {
 #if defined(__linux__)
   // LCOV_EXCL_START(avx512_bf16): asked only where there are instructions for BFloat16.
   unsigned a = 0, b = 0, c = 0, d = 0;
-  constexpr unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24;
-  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & amx_bf16) || !(d & amx_tile)) return false;
+  constexpr unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24, amx_int8 = 1u << 25,
+                     all = amx_bf16 | amx_tile | amx_int8;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & all) != all) return false;
   constexpr long request = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   static const bool granted = syscall(SYS_arch_prctl, request, tile_data) == 0;
   return granted;
@@ -36,8 +38,15 @@ bool amx_granted() {
 #endif
 }
 
+bool has_avx_vnni() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a & 1u << 4;
+}
+
 #if defined(FIT_ONLY_ISA)  // see CMakeLists.txt
-constexpr Isa narrowest = Isa::FIT_ONLY_ISA, widest = narrowest == Isa::avx512 ? Isa::amx : narrowest;
+constexpr Isa narrowest = Isa::FIT_ONLY_ISA, widest = narrowest == Isa::avx512 ? Isa::amx
+                                                      : narrowest == Isa::avx2 ? Isa::avx2_vnni
+                                                                               : narrowest;
 #else
 constexpr Isa narrowest = Isa::base, widest = Isa::amx;
 #endif
@@ -51,7 +60,8 @@ bool available(Isa i) {
   if (i == Isa::base) return true;
   // These built-ins also check that the system saves the wide registers.
   __builtin_cpu_init();
-  if (i == Isa::avx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (i == Isa::avx2 || i == Isa::avx2_vnni) return avx2 && (i == Isa::avx2 || has_avx_vnni());
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
                       __builtin_cpu_supports("fma");
@@ -79,6 +89,7 @@ constexpr struct {
             {Isa::avx512_bf16, "avx512_bf16"},
             {Isa::avx512_vnni, "avx512_vnni"},
             {Isa::avx512, "avx512"},
+            {Isa::avx2_vnni, "avx2_vnni"},
             {Isa::avx2, "avx2"},
             {Isa::neon, "neon"},
             {Isa::base, "base"}};

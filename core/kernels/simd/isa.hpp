@@ -19,13 +19,14 @@ struct isa_avx2 {};
 struct isa_avx512 {};
 
 // From narrow to wide. `base` is SSE2, which every x86-64 processor has; every arm64 processor has `neon`. An x86-64
-// processor has all sets up to its widest, except neon. The last three equal avx512 for all kernels except those of
-// narrow types, which select their own functions: avx512_vnni multiplies int8, avx512_bf16 and amx bfloat16, too.
-enum class Isa { base, neon, avx2, avx512, avx512_vnni, avx512_bf16, amx };
+// processor has all sets up to its widest, except neon, and perhaps avx2_vnni. avx2_vnni equals avx2 and the last three
+// equal avx512 for all kernels except those of narrow types, which select their own functions: avx2_vnni and
+// avx512_vnni multiply int8, avx512_bf16 and amx bfloat16, too.
+enum class Isa { base, neon, avx2, avx2_vnni, avx512, avx512_vnni, avx512_bf16, amx };
 
-/// The widest set of this processor and system, read once. The environment variable FIT_ISA (base, neon, avx2, avx512,
-/// avx512_vnni, avx512_bf16, amx) is an upper limit. If no set up to it is available, the narrowest of the architecture
-/// is used.
+/// The widest set of this processor and system, read once. The environment variable FIT_ISA (base, neon, avx2,
+/// avx2_vnni, avx512, avx512_vnni, avx512_bf16, amx) is an upper limit. If no set up to it is available, the narrowest
+/// of the architecture is used.
 Isa isa();
 /// For tests: selects another set. Returns false if it is not available.
 bool set_isa(Isa i);
@@ -51,7 +52,7 @@ extern int memory_streams;
 #elif defined(__x86_64__)
 #define FIT_KERNELS(table, ...)                                                                                 \
   (::fit::kernels::chosen_isa >= ::fit::kernels::Isa::avx512 ? table<::fit::kernels::isa_avx512, __VA_ARGS__>() \
-   : ::fit::kernels::chosen_isa == ::fit::kernels::Isa::avx2 ? table<::fit::kernels::isa_avx2, __VA_ARGS__>()   \
+   : ::fit::kernels::chosen_isa >= ::fit::kernels::Isa::avx2 ? table<::fit::kernels::isa_avx2, __VA_ARGS__>()   \
                                                              : table<::fit::kernels::isa_base, __VA_ARGS__>())
 #elif defined(__aarch64__)
 #define FIT_KERNELS(table, ...) (table<::fit::kernels::isa_neon, __VA_ARGS__>())

@@ -12,7 +12,7 @@ TEST_CASE("blas() names who computes a large product, and with which instruction
   using kernels::Isa;
   const std::string core = kernels::openblas_core();
   CHECK((core.empty() || (core.substr(0, 2) == " (" && core.back() == ')')));
-  each_of({Isa::base, Isa::neon, Isa::avx2, Isa::avx512, Isa::avx512_vnni, Isa::avx512_bf16, Isa::amx}, [&] {
+  each_int8_isa([&] {
     const std::string ours = std::string("fit (") + kernels::isa_name(kernels::isa()) + ')';
     const auto p = kernels::contiguous<double>(256, 256, 256, false, false);
     if (kernels::route(p) == kernels::Route::openblas)
