@@ -83,10 +83,14 @@ inline void gemm_rounded_parallel(std::int64_t m, const ByteRows& x, const Int8T
   const auto multiply = [&](const Tile& tile) {
     Int8Task part = task;
     part.n = tile.cols;
-    part.c = task.c + tile.row * task.ldc + tile.col;
     if (task.bias) part.bias = task.bias + tile.col;
-    byte_kernels().panels(tile.rows, x.from(tile.row), part, all.from(tile.col));
-    done(tile);
+    constexpr std::int64_t together = 64;  // rows that are still in the cache when they are done
+    for (std::int64_t row = tile.row, end = row + tile.rows; row < end; row += together) {
+      const Tile rows{row, std::min(together, end - row), tile.col, tile.cols};
+      part.c = task.c + row * task.ldc + tile.col;
+      byte_kernels().panels(rows.rows, x.from(row), part, all.from(tile.col));
+      done(rows);
+    }
   };
   if (m <= gemv_max_m_transposed) {
     const std::int64_t tiles = gemv_tiling(m, n, k, sizeof(std::int8_t)).count();
