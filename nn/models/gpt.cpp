@@ -138,31 +138,36 @@ GPTAttention::GPTAttention(const char* op, const GPTOptions& given, const Tensor
   if (o.head_gates()) gate.emplace(o.d_model(), o.num_heads(), o.bias());
 }
 
-Tensor GPTAttention::projected(const Tensor& x, const AttentionContext& context) const {
+std::array<Heads, 3> GPTAttention::projected(const Tensor& x, const AttentionContext& context) const {
   const GPTOptions& o = options_;
-  const std::int64_t D = o.head_size(), rotated = (o.num_heads() + o.num_kv_heads()) * D;  // queries and keys
-  Tensor joint = qkv(x);
+  const std::int64_t D = o.head_size(), H = o.num_heads(), Hkv = o.num_kv_heads(), rotated = (H + Hkv) * D;
+  Tensor joint = qkv(x), values;  // values: if they do not lie behind the queries and keys of joint
   if (q_norm) {
     const auto normalized = [&](const RMSNorm& norm, std::int64_t begin, std::int64_t heads) {
       const Tensor some = slice(joint, -1, begin, begin + heads * D);
       if (o.qk_norm_across_heads()) return norm(some);
       return reshape(norm(reshape(some, {x.size(0), x.size(1), heads, D})), some.shape());
     };
-    joint = cat({normalized(*q_norm, 0, o.num_heads()), normalized(*k_norm, o.num_heads() * D, o.num_kv_heads()),
-                 slice(joint, -1, rotated, joint.size(-1))},
-                -1);
+    values = slice(joint, -1, rotated, joint.size(-1));
+    joint = cat({normalized(*q_norm, 0, H), normalized(*k_norm, H * D, Hkv)}, -1);
   }
-  if (!rotary_.defined()) return joint;
+  const auto heads = [&]() -> std::array<Heads, 3> {
+    return {part(joint, 0, H, D), part(joint, H * D, Hkv, D),
+            values.defined() ? heads_last(values) : part(joint, rotated, Hkv, D)};
+  };
+  if (!rotary_.defined()) return heads();
   if (value_wanted("q_unrotated") || value_wanted("k_unrotated")) {
-    const auto [q, k, v] = packed_heads(joint, o.num_heads(), o.num_kv_heads());
+    const auto [q, k, v] = heads();
     using fit::detail::observed_heads;
-    joint = cat(
-        {features_of(observed_heads("q_unrotated", q)), features_of(observed_heads("k_unrotated", k)), features_of(v)},
-        -1);
+    std::vector<Tensor> all{features_of(observed_heads("q_unrotated", q)),
+                            features_of(observed_heads("k_unrotated", k))};
+    if (!values.defined()) all.push_back(features_of(v));
+    joint = cat(all, -1);
   }
   const auto turn =
       RotaryOptions().layout(o.rotary_layout()).features(rotated).head_size(D).positions(context.positions);
-  return rotary(joint, rotary_, RotaryOptions(turn).offset(context.positions.defined() ? 0 : context.length()));
+  joint = rotary(joint, rotary_, RotaryOptions(turn).offset(context.positions.defined() ? 0 : context.length()));
+  return heads();
 }
 
 Heads GPTAttention::with_embeddings(const Heads& v, const AttentionContext& context) const {
@@ -172,7 +177,7 @@ Heads GPTAttention::with_embeddings(const Heads& v, const AttentionContext& cont
 
 Tensor GPTAttention::forward(const Tensor& x, const AttentionContext& context) const {
   const GPTOptions& o = options_;
-  auto [q, k, v] = packed_heads(projected(x, context), o.num_heads(), o.num_kv_heads());
+  auto [q, k, v] = projected(x, context);
   if (value_embedding) v = with_embeddings(v, context);
   auto own = AttentionTerms().causal().window(o.window());
   if (o.positions() == Positions::alibi) own.alibi(alibi_slopes(o.num_heads()));

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -118,8 +119,8 @@ class GPTAttention final : public SequenceLayer {
   Dropout dropout;
 
  private:
-  // The concatenated queries, keys and values (B, T, (num_heads + 2 num_kv_heads) D).
-  Tensor projected(const Tensor& x, const AttentionContext& context) const;
+  // The queries, keys and values. Queries and keys are normalised and turned.
+  std::array<Heads, 3> projected(const Tensor& x, const AttentionContext& context) const;
   // The values with the embeddings of their tokens.
   Heads with_embeddings(const Heads& v, const AttentionContext& context) const;
 };
