@@ -7,7 +7,6 @@
 #include "matmul/pack_bf16.hpp"
 
 // Micro-kernels of bfloat16 with the processor's instructions. For the same files as pack_bf16.hpp.
-#define FIT_TARGET_AMX __attribute__((target("avx512bf16,amx-tile,amx-bf16")))
 
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
@@ -63,78 +62,23 @@ struct Avx512Bf16 {
   }
 };
 
-// The tiles are those of amx_tiles.hpp.
 struct Amx {
-  static constexpr std::int64_t rows = 32;
+  static constexpr std::int64_t rows = amx_rows;
 
   FIT_TARGET_AMX static void begin(std::int64_t m) { configure_tiles(m); }
   FIT_TARGET_AMX static void end() { _tile_release(); }
 
-  static void fetch(const BFloat16* tile, const Ahead& ahead) {
-    for (std::int64_t r = ahead.first; r < ahead.last; ++r)
-      _mm_prefetch(reinterpret_cast<const char*>(tile + ahead.distance + r * panel_width * 2), _MM_HINT_T1);
-  }
-
-  // Adds the products to the tiles of sums. b is read once for a block of rows, and must leave the rows in the L1
-  // cache.
-  template <bool Both>
-  FIT_TARGET_AMX static void products(std::int64_t k, const BFloat16* a, std::int64_t lda, const BFloat16* b,
-                                      const Ahead& ahead) {
-    constexpr std::int64_t pairs_line = panel_width * 2 * sizeof(BFloat16);
-    const std::int64_t a_line = lda * static_cast<std::int64_t>(sizeof(BFloat16));
-    for (std::int64_t p = 0; p < k; p += bf16_step) {
-      const BFloat16* const left = b + p * panel_width;
-      _tile_stream_loadd(6, left, pairs_line);
-      _tile_loadd(4, a + p, a_line);
-      _tile_stream_loadd(7, left + 32, pairs_line);
-      _tile_dpbf16ps(0, 4, 6);
-      fetch(left, ahead);
-      _tile_dpbf16ps(1, 4, 7);
-      fetch(left + 32, ahead);
-      if constexpr (Both) {
-        _tile_loadd(5, a + p + 16 * lda, a_line);
-        _tile_dpbf16ps(2, 5, 6);
-        _tile_dpbf16ps(3, 5, 7);
-      }
-    }
-  }
-
-  // 32 columns; Both: more than 16 rows.
-  template <bool Both>
-  FIT_TARGET_AMX static void columns(std::int64_t k, const BFloat16* a, std::int64_t lda, const BFloat16* b,
-                                     float* sums, std::int64_t ld, bool add, const Ahead& ahead) {
-    const std::int64_t line = ld * static_cast<std::int64_t>(sizeof(float));
-    float* const lower = sums + 16 * ld;
-    if (add) {
-      _tile_loadd(0, sums, line);
-      _tile_loadd(1, sums + 16, line);
-      if constexpr (Both) {
-        _tile_loadd(2, lower, line);
-        _tile_loadd(3, lower + 16, line);
-      }
-    } else {
-      _tile_zero(0);
-      _tile_zero(1);
-      _tile_zero(2);
-      _tile_zero(3);
-    }
-    products<Both>(k, a, lda, b, ahead);
-    _tile_stored(0, sums, line);
-    _tile_stored(1, sums + 16, line);
-    if constexpr (Both) {
-      _tile_stored(2, lower, line);
-      _tile_stored(3, lower + 16, line);
-    }
-  }
-
   FIT_TARGET_AMX static void macro_kernel(std::int64_t m, std::int64_t cols, std::int64_t k, const BFloat16* a,
                                           std::int64_t lda, const BFloat16* b, float* sums, std::int64_t ld, bool add,
                                           const Ahead& ahead = {}) {
-    __asm__ volatile("" ::: "memory");  // the compiler does not know that tiles read memory
+    constexpr std::int64_t size = sizeof(BFloat16);
+    const Ahead next{size * ahead.distance, ahead.first, ahead.last};
     for (std::int64_t i = 0; i < m; i += rows)
-      for (std::int64_t j = 0; j < cols; j += 32)
-        m - i > 16 ? columns<true>(k, a + i * lda, lda, b + 2 * j, sums + i * ld + j, ld, add, ahead)
-                   : columns<false>(k, a + i * lda, lda, b + 2 * j, sums + i * ld + j, ld, add, ahead);
+      for (std::int64_t j = 0; j < cols; j += amx_cols) {
+        const TileOperands of{a + i * lda, size * lda, b + 2 * j, size * k, size * bf16_step, next};
+        float* const block = sums + i * ld + j;
+        m - i > 16 ? tile_sums<BFloat16, true>(of, block, ld, add) : tile_sums<BFloat16, false>(of, block, ld, add);
+      }
   }
 };
 
