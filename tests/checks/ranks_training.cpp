@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
   try {
     train(argc, argv);
   } catch (const std::exception& e) {
-    std::cerr << "main() caught: " << e.what() << '\n';
+    std::cerr << std::string("main() caught: ") + e.what() + '\n';  // at once: mpirun writes meanwhile
     return 1;
   }
 }
