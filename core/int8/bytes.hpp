@@ -161,46 +161,10 @@ inline Vec<float> with_span(const Vec<float>& c, const Ints& sum, const Vec<floa
   return c + xsimd::to_float(sum) * x_scale * w_scale;
 }
 
-// M rows of c, and the columns of a panel. scales: scales_of_span().
-template <class By, int bits, int M>
-void byte_block(std::int64_t k, const ByteRows& x, const BytePanels& panel, std::int64_t scales, const float* bias,
-                float* c, std::int64_t ldc) {
-  using V = Vec<float>;
-  constexpr int N = M == 1 ? panel_vectors<1>() : By::vectors, parts = 8 / bits, offset = bits == 8 ? By::offset : 8;
-  for (int col = 0; col < panel_width; col += N * ints)
-    for (std::int64_t s = 0, l = 0; s < x.spans; ++s) {
-      Ints sum[M][N];
-      FIT_UNROLL for (int i = 0; i < M; ++i) FIT_UNROLL for (int n = 0; n < N; ++n) sum[i][n] =
-          Ints(-offset * x.sums[i * x.spans + s]);
-      for (const std::int64_t end = l + x.span < k ? l + x.span : k; l < end; l += 4 * parts) {
-        const std::int8_t* const from = panel.bytes + l / parts * panel_width + 4 * col;
-        if constexpr (M <= gemv_max_m)
-          FIT_UNROLL for (int n = 0; n < N; ++n) __builtin_prefetch(from + n * register_bytes + prefetch_panels);
-        FIT_UNROLL for (int part = 0; part < parts; ++part) {
-          Ints w[N];
-          FIT_UNROLL for (int n = 0; n < N; ++n) w[n] = numbers<bits>(load_bytes(from + n * register_bytes), part);
-          FIT_UNROLL for (int i = 0; i < M; ++i) {
-            const Ints four = four_bytes(x.bytes + i * x.stride + l + 4 * part);
-            FIT_UNROLL for (int n = 0; n < N; ++n) sum[i][n] =
-                bits == 8 ? By::add(sum[i][n], w[n], four) : By::add_small(sum[i][n], w[n], four);
-          }
-        }
-      }
-      V scale[N];
-      FIT_UNROLL for (int n = 0; n < N; ++n) scale[n] = load<V>(panel.scales + s * scales + col + n * ints);
-      FIT_UNROLL for (int i = 0; i < M; ++i) {
-        const V x_scale(x.scales[i * x.spans + s]);
-        float* const to = c + i * ldc + col;
-        const float* const before = s > 0 ? to : bias + col;
-        FIT_UNROLL for (int n = 0; n < N; ++n)
-            store(with_span(load<V>(before + n * ints), sum[i][n], x_scale, scale[n]), to + n * ints);
-      }
-    }
-}
-
-// A block of c: `rows` rows, and the columns of a panel. Where the panel has fewer, c and the bias are buffers.
+// A block of c, the i-th of `count` below each other: `rows` rows, and the columns of a panel. Where the panel has
+// fewer, c and the bias are buffers.
 struct ByteBlock {
-  std::int64_t rows;
+  std::int64_t i, count, rows;
   ByteRows x;
   BytePanels panel;
   const float* bias;
@@ -208,8 +172,44 @@ struct ByteBlock {
   std::int64_t ldc;
 };
 
-// Calls multiply(block, i, count) for each block i of `count` evenly divided ones, of at most max_rows rows. A block of
-// rows is multiplied by `together` panels before the next one is.
+// For M rows. scales: scales_of_span().
+template <class By, int bits, int M>
+void byte_block(std::int64_t k, const ByteBlock& b, std::int64_t scales) {
+  using V = Vec<float>;
+  constexpr int N = M == 1 ? panel_vectors<1>() : By::vectors, parts = 8 / bits, offset = bits == 8 ? By::offset : 8;
+  for (int col = 0; col < panel_width; col += N * ints)
+    for (std::int64_t s = 0, l = 0; s < b.x.spans; ++s) {
+      Ints sum[M][N];
+      FIT_UNROLL for (int i = 0; i < M; ++i) FIT_UNROLL for (int n = 0; n < N; ++n) sum[i][n] =
+          Ints(-offset * b.x.sums[i * b.x.spans + s]);
+      for (const std::int64_t end = l + b.x.span < k ? l + b.x.span : k; l < end; l += 4 * parts) {
+        const std::int8_t* const from = b.panel.bytes + l / parts * panel_width + 4 * col;
+        if constexpr (M <= gemv_max_m)
+          FIT_UNROLL for (int n = 0; n < N; ++n) __builtin_prefetch(from + n * register_bytes + prefetch_panels);
+        FIT_UNROLL for (int part = 0; part < parts; ++part) {
+          Ints w[N];
+          FIT_UNROLL for (int n = 0; n < N; ++n) w[n] = numbers<bits>(load_bytes(from + n * register_bytes), part);
+          FIT_UNROLL for (int i = 0; i < M; ++i) {
+            const Ints four = four_bytes(b.x.bytes + i * b.x.stride + l + 4 * part);
+            FIT_UNROLL for (int n = 0; n < N; ++n) sum[i][n] =
+                bits == 8 ? By::add(sum[i][n], w[n], four) : By::add_small(sum[i][n], w[n], four);
+          }
+        }
+      }
+      V scale[N];
+      FIT_UNROLL for (int n = 0; n < N; ++n) scale[n] = load<V>(b.panel.scales + s * scales + col + n * ints);
+      FIT_UNROLL for (int i = 0; i < M; ++i) {
+        const V x_scale(b.x.scales[i * b.x.spans + s]);
+        float* const to = b.c + i * b.ldc + col;
+        const float* const before = s > 0 ? to : b.bias + col;
+        FIT_UNROLL for (int n = 0; n < N; ++n)
+            store(with_span(load<V>(before + n * ints), sum[i][n], x_scale, scale[n]), to + n * ints);
+      }
+    }
+}
+
+// Calls multiply(block) for each block; the rows are divided evenly, at most max_rows in one. A block of rows is
+// multiplied by `together` panels before the next one is.
 template <int max_rows, class Multiply>
 void each_byte_block(std::int64_t m, const ByteRows& x, const Int8Task& task, const BytePanels& panels,
                      std::int64_t together, const Multiply& multiply) {
@@ -221,9 +221,8 @@ void each_byte_block(std::int64_t m, const ByteRows& x, const Int8Task& task, co
     const bool full = cols == panel_width;
     if (task.bias && !full) std::memcpy(edge_bias, task.bias + col, static_cast<std::size_t>(cols) * sizeof(float));
     float* const c = task.c + row * task.ldc + col;
-    multiply(ByteBlock{rows, x.from(row), panels.from(col), task.bias && full ? task.bias + col : edge_bias,
-                       full ? c : edge, full ? task.ldc : panel_width},
-             i, blocks);
+    multiply(ByteBlock{i, blocks, rows, x.from(row), panels.from(col), task.bias && full ? task.bias + col : edge_bias,
+                       full ? c : edge, full ? task.ldc : panel_width});
     for (std::int64_t r = 0; r < rows && !full; ++r)
       std::memcpy(c + r * task.ldc, edge + r * panel_width, static_cast<std::size_t>(cols) * sizeof(float));
   };
@@ -241,10 +240,10 @@ inline std::int64_t scales_of_span(const ByteRows& x, const Int8Task& task) {
 template <class By>
 void byte_panels(std::int64_t m, const ByteRows& x, const Int8Task& task, const BytePanels& panels) {
   const std::int64_t scales = scales_of_span(x, task);
-  each_byte_block<By::rows>(m, x, task, panels, 1, [&](const ByteBlock& b, std::int64_t, std::int64_t) {
+  each_byte_block<By::rows>(m, x, task, panels, 1, [&](const ByteBlock& b) {
     with_rows<By::rows>(b.rows, [&](auto M) {
       const auto block = task.w.bits == 4 ? byte_block<By, 4, M> : byte_block<By, 8, M>;
-      block(task.k, b.x, b.panel, scales, b.bias, b.c, b.ldc);
+      block(task.k, b, scales);
     });
   });
 }

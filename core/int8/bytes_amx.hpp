@@ -24,8 +24,7 @@ FIT_TARGET_AMX inline void byte_block_amx(std::int64_t k, const ByteBlock& b, st
                             (end - begin + depth - 1) / depth * depth,
                             depth,
                             ahead};
-      b.rows > 16 ? tile_sums<std::int8_t, true>(of, sums + col, panel_width, false)
-                  : tile_sums<std::int8_t, false>(of, sums + col, panel_width, false);
+      tile_sums<std::int8_t>(b.rows, of, sums + col, panel_width, false);
     }
     V scale[N];
     FIT_UNROLL for (int n = 0; n < N; ++n) scale[n] = load<V>(b.panel.scales + s * scales + n * ints);
@@ -47,20 +46,17 @@ FIT_TARGET_AMX inline void byte_block_amx(std::int64_t k, const ByteBlock& b, st
 FIT_TARGET_AMX inline void byte_panels_amx(std::int64_t m, const ByteRows& x, const Int8Task& task,
                                            const BytePanels& panels) {
   if (task.w.bits == 4 || m <= BytesByVnni::rows) return byte_panels<BytesByVnni>(m, x, task, panels);
-  constexpr std::int64_t l2 = 1 << 19, most_ahead = 4;
+  constexpr std::int64_t l2 = 1 << 19;
   const std::int64_t few = l2 / panels.panel_bytes, together = few < 1 ? 1 : few;
   const std::int64_t depth = x.spans == 1 || x.span >= byte_step ? byte_step : x.span;
   const std::int64_t scales = scales_of_span(x, task), all = (task.n + panel_width - 1) / panel_width;
   const std::int64_t next = (together < all ? together : all) * panels.panel_bytes;
   std::int64_t configured = 0;
-  each_byte_block<amx_rows>(m, x, task, panels, together,
-                            [&](const ByteBlock& b, std::int64_t i, std::int64_t count) FIT_TARGET_AMX {
-                              if (b.rows != configured) configure_tiles(b.rows, static_cast<int>(depth));
-                              configured = b.rows;
-                              const std::int64_t from = 16 * i / count, share = 16 * (i + 1) / count - from;
-                              const std::int64_t fetched = count == 1 ? 0 : share < most_ahead ? share : most_ahead;
-                              byte_block_amx(task.k, b, depth, scales, {next, from, from + fetched});
-                            });
+  each_byte_block<amx_rows>(m, x, task, panels, together, [&](const ByteBlock& b) FIT_TARGET_AMX {
+    if (b.rows != configured) configure_tiles(b.rows, static_cast<int>(depth));
+    configured = b.rows;
+    byte_block_amx(task.k, b, depth, scales, b.count == 1 ? Ahead{} : share_of_ahead(next, b.i, b.count));
+  });
   _tile_release();
 }
 

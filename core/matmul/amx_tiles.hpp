@@ -77,10 +77,9 @@ FIT_TARGET_AMX void tile_products(const TileOperands& of) {
 #undef FIT_TILE_PRODUCT
 }
 
-// sums [m, 32] (+)= the products; Sum is float or int32, with row stride ld. Both: more than 16 rows. T: BFloat16 or
-// int8.
+// Both: the sums have more than 16 rows.
 template <class T, bool Both, class Sum>
-FIT_TARGET_AMX void tile_sums(const TileOperands& of, Sum* sums, std::int64_t ld, bool add) {
+FIT_TARGET_AMX void tile_sums_of(const TileOperands& of, Sum* sums, std::int64_t ld, bool add) {
   static_assert(sizeof(Sum) == 4);
   const std::int64_t line = ld * 4;
   Sum* const lower = sums + 16 * ld;
@@ -106,6 +105,13 @@ FIT_TARGET_AMX void tile_sums(const TileOperands& of, Sum* sums, std::int64_t ld
     _tile_stored(3, lower + 16, line);
   }
   __asm__ volatile("" ::: "memory");
+}
+
+// sums [m, 32] (+)= the products of T, BFloat16 or int8; those of the first 32 rows if m is larger. Sum is float or
+// int32, with row stride ld.
+template <class T, class Sum>
+FIT_TARGET_AMX void tile_sums(std::int64_t m, const TileOperands& of, Sum* sums, std::int64_t ld, bool add) {
+  m > 16 ? tile_sums_of<T, true>(of, sums, ld, add) : tile_sums_of<T, false>(of, sums, ld, add);
 }
 
 }  // namespace FIT_ISA_NAMESPACE

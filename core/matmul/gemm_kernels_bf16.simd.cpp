@@ -53,8 +53,6 @@ void finish(std::int64_t rows, std::int64_t cols, float alpha, const float* x, s
 }
 
 #if defined(__AVX512F__)
-constexpr std::int64_t most_ahead = 4;  // rows of a tile: with more, products wait for them
-
 // Computes c in blocks of Way::rows by panel_width. A block of rows stays in the L1 cache while it is multiplied by
 // panels that fit the L2 cache. If they are not there yet, these are few, and each block of rows fetches its share of
 // the panels that come next.
@@ -79,8 +77,7 @@ void gemm_block(const Bf16Block& block, To* c) {
     if (block.next) {
       const BFloat16* const next = j + together < count ? panel + together * block.panel_step
                                                         : block.next + (j + together - count) * block.panel_step;
-      const std::int64_t from = 16 * i / row_blocks, share = 16 * (i + 1) / row_blocks - from;
-      ahead = {next - panel, from, from + (share < most_ahead ? share : most_ahead)};
+      ahead = share_of_ahead(next - panel, i, row_blocks);
     }
     Way::macro_kernel(rows, cols, block.k, a, block.lda, panel, sums, panel_width, !block.first, ahead);
     if (!block.last) return;

@@ -47,6 +47,13 @@ struct Ahead {
   std::int64_t distance = 0, first = 0, last = 0;
 };
 
+// What block i of `count` blocks of rows fetches of 16 cache lines: its share, but not so many that products wait.
+inline Ahead share_of_ahead(std::int64_t distance, std::int64_t i, std::int64_t count) {
+  constexpr std::int64_t lines = 16, most = 4;
+  const std::int64_t first = lines * i / count, share = lines * (i + 1) / count - first;
+  return {distance, first, first + (share < most ? share : most)};
+}
+
 //   c [m, n] = alpha op(a) b  (+ c if accumulate)
 //
 // b and c are row-major with contiguous n. a is [m, k], or [k, m] if transpose_a. Slices of b begin slice_step apart:

@@ -76,8 +76,7 @@ struct Amx {
     for (std::int64_t i = 0; i < m; i += rows)
       for (std::int64_t j = 0; j < cols; j += amx_cols) {
         const TileOperands of{a + i * lda, size * lda, b + 2 * j, size * k, size * bf16_step, next};
-        float* const block = sums + i * ld + j;
-        m - i > 16 ? tile_sums<BFloat16, true>(of, block, ld, add) : tile_sums<BFloat16, false>(of, block, ld, add);
+        tile_sums<BFloat16>(m - i, of, sums + i * ld + j, ld, add);
       }
   }
 };
