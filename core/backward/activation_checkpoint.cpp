@@ -34,7 +34,7 @@ class Tape final : public detail::DrawTape {
     return this;
   }
 
-  detail::Draw next(Generator& g) override {
+  detail::RandomKey next(Generator& g) override {
     if (mode_ == Mode::write) {
       const detail::Scoped drawing(detail::draw_tape, outer_);  // the outer tape may be in read mode
       draws_.push_back(g.next());
@@ -44,7 +44,7 @@ class Tape final : public detail::DrawTape {
     return draws_[at_++];
   }
   // The tape has the numbers: f seeds no generator a second time.
-  bool set_state(Generator& g, const detail::Draw& state) override {
+  bool set_state(Generator& g, const detail::RandomKey& state) override {
     if (mode_ == Mode::read) return true;
     return outer_ && outer_->set_state(g, state);
   }
@@ -57,7 +57,7 @@ class Tape final : public detail::DrawTape {
   [[noreturn]] static void fail() {
     check::fail(op, "f drew more or fewer random numbers when it was computed again: it must do the same each time");
   }
-  std::vector<detail::Draw> draws_;
+  std::vector<detail::RandomKey> draws_;
   std::size_t at_ = 0;
   Mode mode_ = Mode::write;
   DrawTape* outer_ = nullptr;

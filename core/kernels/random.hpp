@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 
+#include "fit/detail/random_key.hpp"
 #include "kernels/simd/isa.hpp"
 
 // Counter-based random numbers (Philox 4x32-10; Salmon, Moraes, Dror and Shaw 2011), written directly to memory.
@@ -10,9 +11,7 @@
 // 32 / 2 (see detail::philox()). 64-bit numbers use the words of elements 2i (low) and 2i + 1.
 namespace fit::kernels {
 
-struct RandomKey {
-  std::uint64_t seed, call;
-};
+using detail::RandomKey;
 
 constexpr std::int64_t random_group = 64;
 

@@ -18,12 +18,12 @@ class KeyedDraws final : public detail::DrawTape {
     next_ = (std::uint64_t{words.word[0]} << 32 | words.word[1]) | std::uint64_t{1} << 63;
   }
 
-  detail::Draw next(Generator& g) override {
+  detail::RandomKey next(Generator& g) override {
     if (g.made_under(*this)) return g.next_of_own();
     if (const auto found = seeded_.find(&g); found != seeded_.end()) return {found->second.seed, found->second.call++};
     return {&g == &default_generator() ? key_ : g.seed(), next_++};
   }
-  bool set_state(Generator& g, const detail::Draw& state) override {
+  bool set_state(Generator& g, const detail::RandomKey& state) override {
     if (g.made_under(*this)) return false;
     seeded_[&g] = state;
     return true;
@@ -31,7 +31,7 @@ class KeyedDraws final : public detail::DrawTape {
 
  private:
   const std::uint64_t key_;
-  std::map<const Generator*, detail::Draw> seeded_;  // since the guard was made
+  std::map<const Generator*, detail::RandomKey> seeded_;  // since the guard was made
   const detail::Scoped<DrawTape*> drawing_{detail::draw_tape, this};
   std::uint64_t next_;
 };

@@ -19,7 +19,7 @@ using Derivatives = std::vector<Tensor> (*)(const Tensor& y, const std::vector<T
 class Worker {
  public:
   Worker(const char* op, const SampleFunction& f, const Layer& model, const std::vector<Tensor>& batch,
-         const fit::detail::Draw& key)
+         const fit::detail::RandomKey& key)
       : op_(op), f_(f), batch_(batch), key_(key), model_(model.clone()), buffers_(model_->named_buffers()) {
     for (const Tensor& p : model_->parameters())
       if (p.requires_grad()) wanted_.push_back(p);
@@ -45,7 +45,7 @@ class Worker {
   const char* op_;
   const SampleFunction& f_;
   const std::vector<Tensor>& batch_;
-  const fit::detail::Draw key_;
+  const fit::detail::RandomKey key_;
   std::shared_ptr<Layer> model_;
   StateDict buffers_;
   std::vector<std::uint32_t> versions_;
@@ -62,7 +62,7 @@ std::vector<Tensor> of_samples(const char* op, const SampleFunction& f, const La
                   ": all must be [B, …] with the same B >= 1");
   }
   const std::int64_t samples = batch[0].size(0);
-  const fit::detail::Draw key = default_generator().next();
+  const fit::detail::RandomKey key = default_generator().next();
   Worker first(op, f, model, batch, key);
   std::vector<Tensor> all;
   std::vector<char*> rows;

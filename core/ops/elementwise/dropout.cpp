@@ -26,8 +26,7 @@ void drop_some(T* to, const T* from, const kernels::Dropout& d, std::int64_t n) 
 kernels::Dropout draw_dropout(double p, Generator* given, const Shape& shape) {
   if (p == 0) return {};
   Generator& g = given ? *given : default_generator();
-  const detail::Draw draw = g.next();
-  return kernels::Dropout(p, {draw.seed, draw.call}, batch_rows.first_element(shape));
+  return kernels::Dropout(p, g.next(), batch_rows.first_element(shape));
 }
 
 Tensor dropped(const Tensor& x, const kernels::Dropout& d) {

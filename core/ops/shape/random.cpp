@@ -29,15 +29,10 @@ struct Normal {
   }
 };
 
-kernels::RandomKey next_key(Generator& g) {
-  const detail::Draw draw = g.next();
-  return {draw.seed, draw.call};
-}
-
 /// Fills y with random numbers under the next key of g. Calls done(p, n) for each piece after its kernel.
 template <class Kind, class Done>
 void fill(Tensor& y, Generator& g, const Done& done) {
-  const kernels::RandomKey key = next_key(g);
+  const detail::RandomKey key = g.next();
   dispatch_compute_floating(y.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto kernel = Kind::template kernel<T>();
@@ -87,7 +82,7 @@ void refill(const char* op, Tensor& x, double factor, double shift, Generator& g
 /// Calls body(i, word) for i < n, with 32 random bits for each i, under the next key of g.
 template <class Body>
 void each_word(std::int64_t n, Generator& g, const Body& body) {
-  const kernels::RandomKey key = next_key(g);
+  const detail::RandomKey key = g.next();
   const auto words = kernels::random<float>().words;
   parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end) {
     std::uint32_t word[256];
@@ -109,7 +104,7 @@ std::uint64_t below(std::uint64_t range, std::uint64_t bits) {
 /// 64 random bits for each i < n.
 std::vector<std::uint64_t> long_words(std::int64_t n, Generator& g) {
   std::vector<std::uint64_t> bits(static_cast<std::size_t>(n));
-  const kernels::RandomKey key = next_key(g);
+  const detail::RandomKey key = g.next();
   parallel_for(n, grain, [&](std::int64_t i, std::int64_t end) {
     kernels::random<float>().words(reinterpret_cast<std::uint32_t*>(&bits[i]), key, 2 * i, 2 * (end - i));
   });

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "fit/detail/random_key.hpp"
 #include "fit/tensor/tensor.hpp"
 
 /// Counter-based random numbers (Philox 4x32-10, Salmon et al. 2011): element i of call c under seed s depends on (s,
@@ -11,19 +12,14 @@ namespace fit {
 class Generator;
 
 namespace detail {
-/// The key of the numbers of one call.
-struct Draw {
-  std::uint64_t seed, call;
-};
-
 [[gnu::visibility("default")]] inline std::atomic<std::uint64_t> tapes_made{0};
 
 /// Replaces the generators' keys on this thread: a computation that is repeated draws the same numbers again.
 class DrawTape {
  public:
-  virtual Draw next(Generator& g) = 0;
+  virtual RandomKey next(Generator& g) = 0;
   /// What set_state() of a generator does while the tape is used. Returns false if the generator changes as usual.
-  virtual bool set_state(Generator& g, const Draw& state) = 0;
+  virtual bool set_state(Generator& g, const RandomKey& state) = 0;
 
   const std::uint64_t number = tapes_made.fetch_add(1, std::memory_order_relaxed) + 1;
 
@@ -53,9 +49,9 @@ class Generator {
     calls_.store(calls, std::memory_order_relaxed);
   }
   /// The key of the next call.
-  detail::Draw next() { return detail::draw_tape ? detail::draw_tape->next(*this) : next_of_own(); }
+  detail::RandomKey next() { return detail::draw_tape ? detail::draw_tape->next(*this) : next_of_own(); }
   /// The same without the tape.
-  detail::Draw next_of_own() { return {seed(), calls_.fetch_add(1, std::memory_order_relaxed)}; }
+  detail::RandomKey next_of_own() { return {seed(), calls_.fetch_add(1, std::memory_order_relaxed)}; }
   /// Whether it was made while this tape was used, or one inside of it.
   bool made_under(const detail::DrawTape& tape) const { return made_under_ >= tape.number; }
 
