@@ -145,8 +145,9 @@ void Trainer::train(ProgressBar& bar, TrainerResult& result) {
   std::int64_t batches = 0, tokens = 0;  // of the current step
   std::int64_t tokens_since = 0;         // since the last row of the metrics
   constexpr int max_empty = 100;
-  int empty = 0;                    // the last epochs, without batches
-  parallel_->discard_parts();       // of a run that an exception has ended
+  int empty = 0;               // the last epochs, without batches
+  parallel_->discard_parts();  // of a run that an exception has ended
+  if (lacks_validation()) make_up_validation(bar);
   while (batches > 0 || !over()) {  // a started step is completed, also across epochs
     if (empty == max_empty)
       dist::fail_alike("Trainer", "the loader gave no batch in ", max_empty, " epochs, in step ", checkpoint_.step + 1,
@@ -166,11 +167,7 @@ void Trainer::train(ProgressBar& bar, TrainerResult& result) {
       result.loss = loss;
       tokens_since += std::exchange(tokens, 0);
       batches = 0;
-      if (validation_.loss && due(validation_.every)) {
-        validate();
-        files_->end_change();
-        bar.print("step " + std::to_string(checkpoint_.step) + ": validation " + std::to_string(row_["validation"]));
-      }
+      if (validation_.loss && due(validation_.every)) validate(bar);
       if (heads_.look && due(heads_.every)) look();
       if (row_is_due()) {
         metrics_.add(row_);
@@ -209,7 +206,12 @@ void Trainer::warn_without_gradient(ProgressBar& bar, TrainerResult& result) con
   if (count > 0) bar.print("Without a gradient in the first step, as the loss does not depend on them: " + list);
 }
 
-void Trainer::log(const std::string& name, double value) { row_[name] = value; }
+void Trainer::log(const std::string& name, double value) {
+  for (const char* own : {"step", "loss", "lr", "grad_norm", "rate", "tokens", "validation"})
+    if (name == own)
+      check::fail("Trainer", "log() is given '", name, "', which the Trainer logs itself: choose another name");
+  row_[name] = value;
+}
 
 // The trained parameters, with the model's names for those that it has.
 StateDict Trainer::trained() const {
@@ -313,11 +315,31 @@ void Trainer::step(double loss) {
   optimizer_.step();
   if (schedule_.step) schedule_.step();
   row_["step"] = static_cast<double>(++checkpoint_.step);
+  if (after_step_) after_step_();
   files_->end_change();
-  if (after_step_) after_step_(), files_->end_change();
 }
 
-void Trainer::validate() {
+// Whether an exception kept the last step of the run before from its validation.
+bool Trainer::lacks_validation() const {
+  const std::vector<MetricsLog::Row>& rows = metrics_.rows();
+  double lacks = validation_.loss && !rows.empty() && due(validation_.every) &&
+                 rows.back().at("step") == static_cast<double>(checkpoint_.step) &&
+                 rows.back().count("validation") == 0;
+  dist::broadcast(lacks, world_);  // only rank 0 has the metrics
+  return lacks != 0;
+}
+
+void Trainer::make_up_validation(ProgressBar& bar) {
+  if (files_->writes()) {  // its row is written again
+    row_ = metrics_.rows().back();
+    metrics_ = MetricsLog(files_->path("metrics.jsonl"), checkpoint_.step - 1);
+  }
+  row_["step"] = static_cast<double>(checkpoint_.step);
+  validate(bar);
+  metrics_.add(std::exchange(row_, {}));
+}
+
+void Trainer::validate(ProgressBar& bar) {
   const NoGrad no_grad;
   double value;
   {
@@ -329,6 +351,8 @@ void Trainer::validate() {
   row_["validation"] = value;
   tell([&](TrainingListener& listener) { listener.on_evaluation(checkpoint_.step, value); });
   if (early_.update(value)) files_->save("best.safetensors");
+  files_->end_change();
+  bar.print("step " + std::to_string(checkpoint_.step) + ": validation " + std::to_string(value));
 }
 
 void Trainer::look() {

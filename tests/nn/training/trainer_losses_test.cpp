@@ -306,7 +306,7 @@ TEST_CASE("trainer: parameters without a gradient are told once") {
 }
 
 TEST_CASE("trainer: after an error, generators and the validation's place are those of the last step") {
-  // Resumed after an error in a loss or in a validation, or without one.
+  // Resumed after an error in a loss, a validation or after_step(), or without one.
   const auto run = [](const std::string& fails) {
     const Directory where;
     for (int attempt = 0;; ++attempt) {
@@ -314,6 +314,7 @@ TEST_CASE("trainer: after an error, generators and the validation's place are th
       Generator noise(3);
       nn::Linear layer(2, 1);
       optim::SGD optimizer(layer.named_parameters(), 0.01);
+      optim::ExponentialMovingAverage average(layer.named_parameters(), 0.5);
       data::DataLoader loader(data::TensorDataset({randn({8, 2})}), 4);
       data::DataLoader validated(data::TensorDataset({reshape(arange(8), {8, 1}).to(float32)}), 2);
       int losses = 0, validations = 0;
@@ -326,7 +327,11 @@ TEST_CASE("trainer: after an error, generators and the validation's place are th
       };
       Trainer trainer(layer, optimizer, loader, loss,
                       TrainerOptions().steps(6).out(where.path).resume().display(Display::none));
-      trainer.validation(validated, 3).checkpoint().add("noise", noise);
+      trainer.validation(validated, 3).checkpoint().add("noise", noise).add("average", average);
+      trainer.after_step([&] {
+        if (attempt == 0 && trainer.checkpoint().step == 5 && fails == "after_step") throw Error("once");
+        average.update();
+      });
       try {
         trainer.run();
       } catch (const Error&) {
@@ -338,13 +343,15 @@ TEST_CASE("trainer: after an error, generators and the validation's place are th
         if (row.count("validation")) rows += ":" + std::to_string(row.at("validation"));
         rows += ' ';
       }
+      const auto applied = average.apply();
       return std::pair(values(layer.weight), rows);
     }
   };
   const auto [weights, rows] = run("nothing");
   CHECK(rows == "1 2 3:3.500000 4 5 6:3.500000 ");
   CHECK(run("loss") == std::pair(weights, rows));
-  CHECK(run("validation") == std::pair(weights, std::string("1 2 3 4 5 6:3.500000 ")));
+  CHECK(run("validation") == std::pair(weights, rows));  // the resumed training begins with it
+  CHECK(run("after_step") == std::pair(weights, rows));
 }
 
 }  // namespace fit::test::trainer_losses_test

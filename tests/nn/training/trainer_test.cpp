@@ -447,6 +447,12 @@ TEST_CASE("trainer: a model that is not finite is not saved over one that is", "
   CHECK(checkpoint_info(d.file("last.safetensors")).step == 2);
 }
 
+TEST_CASE("trainer: a number of one's own takes no name of the Trainer's", "[trainer]") {
+  Trained t(quiet(1));
+  for (const char* name : {"step", "loss", "lr", "grad_norm", "rate", "tokens", "validation"})
+    CHECK_THROWS_WITH(t.trainer.log(name, 1), Contains("log() is given '" + std::string(name) + "'"));
+}
+
 TEST_CASE("trainer: a validation that throws leaves the model in training", "[trainer]") {
   Trained t(quiet(3));
   t.trainer.validation([]() -> double { throw Error("no data"); }, 2);

@@ -224,7 +224,8 @@ class Trainer {
   Trainer& weight(std::function<double(const data::Batch&)> count);
   /// The checkpoint, to add parts and strings.
   Checkpoint& checkpoint() { return checkpoint_; }
-  /// Adds a number to the metrics of the current step. Call it in the loss, the validation or after_step().
+  /// Adds a number to the metrics of the current step. Call it in the loss, the validation or after_step(). Throws
+  /// Error for the names of what the Trainer logs: step, loss, lr, grad_norm, rate, tokens, validation.
   void log(const std::string& name, double value);
   /// The logged numbers of all steps.
   const MetricsLog& metrics() const { return metrics_; }
@@ -236,9 +237,11 @@ class Trainer {
 
   /// Puts the model and all its sublayers in training, and trains up to options.steps. To keep a sublayer in
   /// evaluation, call its eval() in the loss. Ctrl-C saves, prints how to resume, and returns. An exception in the loop
-  /// saves the state after the last complete step, and leaves run(); with several ranks, only if all throw it. Throws
-  /// Error for patience without a validation, if the folder holds a longer training and resume is not set, and if
-  /// another training that runs writes to the folder: it names the process.
+  /// saves the state after the last complete step, and leaves run(); with several ranks, only if all throw it. After
+  /// one in a validation, the resumed training begins with it. After one in after_step(), which may have changed a part
+  /// of what it changes, the file of the last save stays. Throws Error for patience without a validation, if the folder
+  /// holds a longer training and resume is not set, and if another training that runs writes to the folder: it names
+  /// the process.
   TrainerResult run();
 
  private:
@@ -257,7 +260,9 @@ class Trainer {
   bool interrupted() const { return world_.size() > 1 ? interrupted_ : InterruptGuard::interrupted(); }
   bool row_is_due() const;
   void save_after_error(ProgressBar& bar) noexcept;
-  void validate();
+  bool lacks_validation() const;
+  void make_up_validation(ProgressBar& bar);
+  void validate(ProgressBar& bar);
   void look();
   template <class F>
   void tell(const F& f) const {
