@@ -127,11 +127,12 @@ GenerateOptions generation_of(const Config& c, std::int64_t vocab_size) {
   const bool samples = c.boolean("do_sample", false);
   o.temperature(samples ? c.number("temperature", 1) : 0);
   o.top_k(samples ? c.integer("top_k", 50) : 0).top_p(samples ? c.number("top_p", 1) : 1);
+  o.min_p(samples ? c.number("min_p", 0) : 0);
   o.repetition_penalty(c.number("repetition_penalty", 1));
   if (c.integer("num_beams", 1) != 1) c.fail("num_beams", " is not 1: nn::generate() has no beams for a GPT");
-  c.ignore({"temperature", "top_k", "top_p", "bos_token_id", "pad_token_id", "max_length", "transformers_version",
-            "_from_model_config", "use_cache", "cache_implementation", "decoder_start_token_id", "output_attentions",
-            "output_hidden_states", "return_dict_in_generate", "trust_remote_code"});
+  c.ignore({"temperature", "top_k", "top_p", "min_p", "bos_token_id", "pad_token_id", "max_length",
+            "transformers_version", "_from_model_config", "use_cache", "cache_implementation", "decoder_start_token_id",
+            "output_attentions", "output_hidden_states", "return_dict_in_generate", "trust_remote_code"});
   c.check_all_read(hub::ignore_advice);
   return o;
 }

@@ -25,6 +25,7 @@ void check_sampling(const char* op, const SamplingOptions& o) {
     check::fail(op, "temperature is ", o.temperature(), ": it must be finite and not negative");
   if (o.top_k() < 0) check::fail(op, "top_k is ", o.top_k(), ": it must not be negative");
   if (!(o.top_p() > 0 && o.top_p() <= 1)) check::fail(op, "top_p is ", o.top_p(), ": it must be in 0 … 1, above 0");
+  if (!(o.min_p() >= 0 && o.min_p() <= 1)) check::fail(op, "min_p is ", o.min_p(), ": it must be in 0 … 1");
 }
 
 // Finite logits stay finite, and infinite ones stay infinite.
@@ -94,6 +95,8 @@ std::int64_t sample_token(const Tensor& logits, const Tokens& sequence, const Sa
     probabilities.resize(n);
     total = kept;
   }
+  for (double& p : probabilities)  // of the most likely token it is 1
+    if (p < o.min_p()) total -= std::exchange(p, 0);
   double left = uniform * total;
   std::size_t last = 0;  // with rounding, `left` may stay positive after the last possible token
   for (std::size_t i = 0; i < probabilities.size(); ++i) {

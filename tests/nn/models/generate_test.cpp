@@ -70,7 +70,12 @@ TEST_CASE("top k and top p leave the likeliest", "[generate]") {
   found = shares(logits, o);
   CHECK(found.size() == 2);
   CHECK(found[3] == Approx(4 / 7.0).margin(0.0021));
-  o.top_p(1e-9);
+  o.top_p(1).min_p(0.7);  // of 0.4
+  found = shares(logits, o);
+  CHECK(found.size() == 2);
+  CHECK(found[2] == Approx(3 / 7.0).margin(0.0021));
+  CHECK(shares(logits, o.min_p(1)).size() == 1);
+  o.min_p(0).top_p(1e-9);
   CHECK(shares(logits, o).size() == 1);
   o.top_p(0.5).top_k(3);  // of these three, 4/9 and 3/9 make a half
   CHECK(shares(logits, o).size() == 2);
@@ -240,6 +245,7 @@ TEST_CASE("generation's errors", "[generate]") {
   refused("top_k is -1", nn::SamplingOptions().top_k(-1));
   refused("top_p is 0", nn::SamplingOptions().top_p(0));
   refused("top_p is 1.5", nn::SamplingOptions().top_p(1.5));
+  refused("min_p is -1", nn::SamplingOptions().min_p(-1));
   refused("repetition_penalty is 0", nn::SamplingOptions().repetition_penalty(0));
   CHECK_THROWS_WITH(nn::sample_token(logits, {3}, {}, 0.5), Contains("the token 3: it must be in 0 … 2"));
   CHECK_THROWS_WITH(nn::sample_token(tensor({1., NAN}), {}, {}, 0.5), Contains("a logit is NaN"));

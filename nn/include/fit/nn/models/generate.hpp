@@ -30,6 +30,8 @@ struct SamplingOptions {
   /// 2020). A sum that falls short by no more than the rounding of the logits counts: 2^-23 (1 + log V), for float64
   /// 2^-52 (1 + log V + V). The set has at least one token.
   FIT_OPTION(double, top_p) = 1;
+  /// Draws only from tokens that are at least this times as likely as the most likely one (Nguyen et al. 2025); 0: all.
+  FIT_OPTION(double, min_p) = 0;
 };
 
 /// Chooses the next token from logits [V] after a sequence. `uniform` is a random number in [0, 1). Throws Error for
@@ -67,7 +69,7 @@ struct GenerateOptions : SamplingOptions {
   /// Called for each new token of a row, in the order in which a row has them. It draws nothing, so the texts are the
   /// same. text::Stream makes whole characters of tokens.
   FIT_OPTION(std::function<void(std::int64_t row, std::int64_t token)>, on_token);
-  FIT_INHERITED_OPTIONS(SamplingOptions, repetition_penalty, temperature, top_k, top_p)
+  FIT_INHERITED_OPTIONS(SamplingOptions, repetition_penalty, temperature, top_k, top_p, min_p)
 };
 
 /// Continues each prompt by up to max_new_tokens tokens, and returns the new tokens, with the stop token (if any) last.
