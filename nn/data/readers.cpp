@@ -16,10 +16,17 @@ namespace fit::data {
 
 std::string read_text(const std::string& path) { return io::InputFile("read_text", path).rest(); }
 
+namespace {
+
+// Where a text begins behind its byte order mark.
+std::size_t after_bom(const std::string& text) { return text.compare(0, 3, "\xEF\xBB\xBF") == 0 ? 3 : 0; }
+
+}  // namespace
+
 std::vector<std::string> read_lines(const std::string& path) {
   const std::string text = io::InputFile("read_lines", path).rest();
   std::vector<std::string> lines;
-  for (std::size_t at = 0; at < text.size();) {
+  for (std::size_t at = after_bom(text); at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
     lines.push_back(text.substr(at, end - at));
     if (!lines.back().empty() && lines.back().back() == '\r') lines.back().pop_back();
@@ -42,7 +49,7 @@ class CsvReader {
       io::refuse_others(file_, io::FileKind::text);
       file_.fail("it is no text: it holds a byte of 0");
     }
-    if (text_.compare(0, 3, "\xEF\xBB\xBF") == 0) at_ = 3;  // the byte order mark
+    at_ = after_bom(text_);
   }
 
   /// Reads the next row; false at the end. Skips empty lines.

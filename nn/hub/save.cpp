@@ -112,18 +112,28 @@ void save(const std::string& folder, const Model& model, const std::vector<hub::
 Json generation_json(const GenerateOptions& o) {
   Json json{{"do_sample", o.temperature() > 0}, {"repetition_penalty", o.repetition_penalty()}};
   if (o.temperature() > 0) json["temperature"] = o.temperature(), json["top_k"] = o.top_k(), json["top_p"] = o.top_p();
+  if (o.temperature() > 0 && o.min_p() > 0) json["min_p"] = o.min_p();
   if (!o.stop_tokens().empty()) json["eos_token_id"] = o.stop_tokens();
   if (o.max_new_tokens() > 0) json["max_new_tokens"] = o.max_new_tokens();
   return json;
 }
 
+// Not for a folder that was opened, which may have a larger tokenizer already.
+void check_tokenizer(const text::Tokenizer* tokenizer, std::int64_t vocab_size) {
+  if (tokenizer && tokenizer->size() > vocab_size)
+    check::fail(save_op, "the tokenizer has ", tokenizer->size(), " tokens, the model ", vocab_size,
+                ": the model must have as many");
+}
+
 }  // namespace
 
 void save_pretrained(const std::string& folder, const GPT& model, const text::Tokenizer* tokenizer) {
+  check_tokenizer(tokenizer, model.options().vocab_size());
   save(folder, model, hub::gpt_families(), tokenizer);
 }
 
 void save_pretrained(const std::string& folder, const BERT& model, const text::Tokenizer* tokenizer) {
+  check_tokenizer(tokenizer, model.options().vocab_size());
   save(folder, model, hub::bert_families(), tokenizer);
 }
 

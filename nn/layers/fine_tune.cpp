@@ -121,6 +121,7 @@ std::vector<std::string> add_lora(Layer& model, const LoraOptions& o) {
   if (o.rank() < 1) check::fail(op, "rank is ", o.rank(), ": it must be positive");
   if (!std::isfinite(o.alpha())) check::fail(op, "alpha is ", o.alpha(), ": it must be finite");
   const auto linears = model.named_layers<Linear>();
+  if (linears.empty()) check::fail(op, model.name(), " has no Linear");
   std::vector<std::string> names;
   names.reserve(linears.size());
   for (const auto& [name, linear] : linears) names.push_back(name);

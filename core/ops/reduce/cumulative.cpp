@@ -91,9 +91,9 @@ Tensor log_sums_gradient(const Tensor& x, const Tensor& y, const Tensor& dy, int
   return dx;
 }
 
-/// By operations: after k rounds of doubling, an element joins the last 2^k.
+/// By operations: after k rounds of doubling, an element joins the last 2^k. An element of -infinity has no gradient.
 Tensor composed_log_sums(const Tensor& x, int axis) {
-  Tensor y = x.clone();
+  Tensor y = where(x == -std::numeric_limits<double>::infinity(), x.detach(), x);
   const std::int64_t n = kernels::AxisView(x.shape(), axis).n;
   for (std::int64_t step = 1; step < n; step *= 2)
     y = cat({slice(y, axis, 0, step), logaddexp(slice(y, axis, step, n), slice(y, axis, 0, n - step))}, axis);

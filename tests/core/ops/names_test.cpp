@@ -98,6 +98,7 @@ TEST_CASE("cumulative functions agree with PyTorch, and run backwards and withou
   CHECK(values(y.detach()) == std::vector<double>{-INFINITY, -INFINITY, 1});
   y[2].backward();
   CHECK(x.grad().to_vector<double>() == std::vector<double>{0, 0, 1});
+  CHECK(values(grad(sum(logcumsumexp(x, 0)), x, create_graph)) == std::vector<double>{0, 0, 1});
 
   const auto reverse = CumulativeOptions().reverse(), exclusive = CumulativeOptions().exclusive();
   const Tensor v = tensor({2, 3, 4});

@@ -40,7 +40,9 @@ TEST_CASE("readers: text", "[readers]") {
   CHECK(data::read_text(d.file("t")).size() == 11);
   CHECK(data::read_lines(d.file("t")) == std::vector<std::string>{"a", "", std::string("b\0c", 3), "end"});
   CHECK(data::read_lines(put(d.file("t"), "")).empty());
-  CHECK(data::read_lines(put(d.file("t"), "a\n")) == std::vector<std::string>{"a"});
+  CHECK(data::read_lines(put(d.file("t"),
+                             "\xEF\xBB\xBF"
+                             "a\n")) == std::vector<std::string>{"a"});
   CHECK_THROWS_WITH(data::read_text(d.file("none")), Contains(d.file("none") + ": there is no such file"));
 }
 

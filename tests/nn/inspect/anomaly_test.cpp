@@ -85,6 +85,9 @@ TEST_CASE("what was not made is not told, and all is as before afterwards", "[an
     const DetectAnomaly detect;
     CHECK_NOTHROW(exp(bad));
     CHECK_NOTHROW(softmax(masked_fill(zeros({2, 2}), tensor({{0, 1}, {0, 0}}).to(boolean), -INFINITY)));
+    const Tensor hidden = tensor({{0, 1}, {0, 0}}).to(boolean), q = ones({1, 1, 2, 2});
+    CHECK_NOTHROW(where(hidden, -INFINITY, zeros({2, 2})));
+    CHECK_NOTHROW(attend(q, q, q, AttentionOptions().mask(hidden).lse()));  // the last query sees no key
     Tensor w = ones({2}).requires_grad_();
     CHECK_NOTHROW(sum(w * bad).backward());
     { const DetectAnomaly inner; }

@@ -169,6 +169,8 @@ TEST_CASE("LoRA on a Linear that is the model itself") {
 }
 
 TEST_CASE("adapters that can't be added or loaded are refused, and nothing has changed") {
+  nn::Sequential none{nn::ReLU()};
+  CHECK_THROWS_WITH(nn::add_lora(none), "[add_lora] Sequential has no Linear");
   nn::GPT gpt = small_gpt();
   const std::size_t all = trainable(gpt).size();
   CHECK_THROWS_WITH(nn::add_lora(gpt, nn::LoraOptions().rank(0)), "[add_lora] rank is 0: it must be positive");

@@ -279,6 +279,9 @@ TEST_CASE("a model whose options no family has is not written", "[hub]") {
   refuses(GPTOptions(o).activation(nn::Activation::solu), "activation is ");
   refuses(GPTOptions(o).positions(nn::Positions::rotary).window(3).local_rotary(nn::RotaryTableOptions().base(5)),
           "local_rotary is ");
+  const text::Tokenizer bytes = text::Tokenizer::train("a b", text::TokenizerOptions().vocab_size(256));
+  CHECK_THROWS_WITH(nn::save_pretrained(where.file("out"), nn::GPT(o), &bytes),
+                    Contains("the tokenizer has 256 tokens, the model 9"));
   nn::GPT lora(o);
   nn::add_lora(lora);
   CHECK_THROWS_WITH(nn::save_pretrained(where.file("out"), lora), Contains("merge_lora()"));

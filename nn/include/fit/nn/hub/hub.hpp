@@ -63,8 +63,8 @@ Pretrained load_pretrained(const std::string& folder, const PretrainedOptions& o
 
 /// Writes a model as load_pretrained() and transformers read it: config.json, model.safetensors, and tokenizer.json if
 /// a tokenizer is given. The folder is made if it is not there. Throws Error, with the name of the option, for a model
-/// whose options no family of transformers has; and for int8 and parametrised (LoRA) weights, as save_weights() does.
-/// Nothing is written then.
+/// whose options no family of transformers has; for a tokenizer with more tokens than the model; and for int8 and
+/// parametrised (LoRA) weights, as save_weights() does. Nothing is written then.
 void save_pretrained(const std::string& folder, const GPT& model, const text::Tokenizer* tokenizer = nullptr);
 void save_pretrained(const std::string& folder, const BERT& model, const text::Tokenizer* tokenizer = nullptr);
 /// The same with the tokenizer, the chat template and the options for generation that were opened with the model.
