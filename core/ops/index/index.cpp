@@ -57,11 +57,18 @@ std::pair<std::int64_t, std::int64_t> resolve(const char* op, const Range& r, st
   return {start, span <= 0 ? 0 : back ? (1 - span) / r.step + 1 : (span - 1) / r.step + 1};
 }
 
-std::vector<std::int64_t> numbers_of(const char* op, const Index& i) {
+// The ids of a list for an axis of n elements; of a mask, where it is true.
+std::vector<std::int64_t> numbers_of(const char* op, const Index& i, std::int64_t n) {
   if (!i.ids) return i.list;
-  check::dtype(op, "ids", *i.ids, int64);
-  if (i.ids->rank() != 1) check::fail(op, "ids has shape ", i.ids->shape(), ": beside other entries it must be [N]");
-  return i.ids->to_vector<std::int64_t>();
+  const Tensor& ids = *i.ids;
+  const bool mask = ids.dtype() == boolean;
+  if (!mask) check::dtype(op, "ids", ids, int64);
+  if (ids.rank() != 1)
+    check::fail(op, mask ? "a mask" : "ids", " has shape ", ids.shape(), ": beside other entries it must be [N]",
+                mask ? "" : "; flatten it, and reshape the result");
+  if (!mask) return ids.to_vector<std::int64_t>();
+  if (ids.size(0) != n) check::fail(op, "a mask has shape ", ids.shape(), ": its axis has size ", n);
+  return nonzero(ids).to_vector<std::int64_t>();
 }
 
 // The tensor of x[{ids}] or x[{mask}], which is that of x[ids] or x[mask]; null for other entries.
@@ -117,13 +124,13 @@ Place resolve(const char* op, const std::vector<Index>& where, const Shape& whol
         break;
       }
       case Index::Kind::list:
-        if (const auto n = static_cast<std::int64_t>(numbers_of(op, i).size()); r.lists > 0 && n != length)
+        if (const auto n = static_cast<std::int64_t>(numbers_of(op, i, whole[axis]).size()); r.lists > 0 && n != length)
           check::fail(op, "a list has ", length, " numbers, another ", n,
                       ": lists are read in pairs, and must have one length; for all combinations, use index_select() "
                       "for each list");
         else
           length = n;
-        for (const std::int64_t id : numbers_of(op, i)) ids.push_back(from_front(op, id, axis, whole));
+        for (const std::int64_t id : numbers_of(op, i, whole[axis])) ids.push_back(from_front(op, id, axis, whole));
         if (r.lists > 0) {
           r.lists_first |= list_at + 1 != at;
           along(0, 1, 1, false);

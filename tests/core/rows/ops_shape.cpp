@@ -237,6 +237,16 @@ std::vector<OpRow> index_rows() {
             })
           .on({{2, 3, 2}})
           .on({{2, 2, 2, 2}}),
+      OpRow("index", "a mask of an axis",
+            [](const auto& in) {
+              return index(in[0], {range(), tensor({true, false, true})});
+            })
+          .on({{2, 3}})
+          .on({{2, 3, 2}})
+          .bad("a mask has shape [2]: its axis has size 3",
+               [] {
+                 index(zeros({1, 3}), {0, tensor({true, false})});
+               }),
       OpRow("index", "rows that overlap", [](const auto& in) { return in[0][{range(1)}] * in[0][{range(0, -1)}]; })
           .on({{4, 2}}),
       OpRow("slice", [](const auto& in) { return slice(in[0], 1, -3, 100, 2); })

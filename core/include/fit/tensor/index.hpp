@@ -38,7 +38,9 @@ class Index {
   Index(Range r) : kind(Kind::range), span(r) {}
   Index(std::vector<std::int64_t> l);
   Index(std::initializer_list<std::int64_t> l);
-  Index(const Tensor& ids);  ///< the numbers of an int64 tensor [N]; as the only entry, as in x[ids] and x[mask]
+  /// The numbers of an int64 tensor [N], or those where a boolean mask of the axis is true; as the only entry, as in
+  /// x[ids] and x[mask].
+  Index(const Tensor& ids);
   explicit Index(Kind k) : kind(k) {}
 
   Kind kind;

@@ -551,16 +551,15 @@ Tensor tensor(const std::vector<float>& values, const Shape& shape);
 Tensor tensor(const std::vector<double>& values, const Shape& shape);
 Tensor tensor(const std::vector<std::int64_t>& values, const Shape& shape);
 Tensor tensor(const std::vector<bool>& values, const Shape& shape);
-/// Other integers become int64.
-template <class T, class = std::enable_if_t<std::is_integral_v<T>>>
-Tensor tensor(const std::vector<T>& values, const Shape& shape) {
-  return tensor(std::vector<std::int64_t>(values.begin(), values.end()), shape);
-}
-/// The same with one axis, [values.size()].
+/// The same with one axis, [values.size()]. Other integers become int64.
 template <class T>
 Tensor tensor(const std::vector<T>& values) {
   static_assert(std::is_arithmetic_v<T>, "a tensor is made from a vector of numbers");
-  return tensor(values, Shape{static_cast<std::int64_t>(values.size())});
+  const Shape shape{static_cast<std::int64_t>(values.size())};
+  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, std::int64_t>)
+    return tensor(std::vector<std::int64_t>(values.begin(), values.end()), shape);
+  else
+    return tensor(values, shape);
 }
 
 /// A tensor with all elements 0, 1 or `value`.
