@@ -68,21 +68,21 @@ auto call_on_temporary(Options& options, T& value) {
 // The functions of an option. The type of `this` makes setters return the derived struct where it repeats them.
 // Templates are compiled where they are called: their bodies depend on fit_i, so that a compiler resolves nothing
 // before.
-#define FIT_OPTION_FUNCTIONS_(Type, name)                                                        \
-  template <class Other, ::fit::detail::IfRefused<Type, Other> = 0>                              \
-  void name(Other) = delete; /* an option of this type does not take such a value */             \
-  [[nodiscard]] auto name() const& noexcept->::fit::detail::OptionRead<Type> { return name##_; } \
-  template <int fit_i = 0>                                                                       \
-  auto name(Type value)&->decltype(*this) {                                                      \
-    return ::fit::detail::set_option<fit_i>(*this, name##_, value);                              \
-  }                                                                                              \
-  template <int fit_i = 0>                                                                       \
-  [[nodiscard]] auto name(Type value)&& {                                                        \
-    return ::fit::detail::moved_option<fit_i>(*this, name##_, value);                            \
-  }                                                                                              \
-  template <int fit_i = 0>                                                                       \
-  [[nodiscard]] auto name()&& {                                                                  \
-    return ::fit::detail::call_on_temporary<fit_i>(*this, name##_);                              \
+#define FIT_OPTION_FUNCTIONS_(Type, name)                                               \
+  template <class Other, ::fit::detail::IfRefused<Type, Other> = 0>                     \
+  void name(Other) = delete; /* an option of this type does not take such a value */    \
+  [[nodiscard]] auto name() const&->::fit::detail::OptionRead<Type> { return name##_; } \
+  template <int fit_i = 0>                                                              \
+  auto name(Type value)&->decltype(*this) {                                             \
+    return ::fit::detail::set_option<fit_i>(*this, name##_, value);                     \
+  }                                                                                     \
+  template <int fit_i = 0>                                                              \
+  [[nodiscard]] auto name(Type value)&& {                                               \
+    return ::fit::detail::moved_option<fit_i>(*this, name##_, value);                   \
+  }                                                                                     \
+  template <int fit_i = 0>                                                              \
+  [[nodiscard]] auto name()&& {                                                         \
+    return ::fit::detail::call_on_temporary<fit_i>(*this, name##_);                     \
   }
 
 // FIT_OPTION_PICK_(names…, FIT_OPTION_12_, …, FIT_OPTION_1_, 0) is the macro for the number of names.
