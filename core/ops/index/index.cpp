@@ -123,14 +123,15 @@ Place resolve(const char* op, const std::vector<Index>& where, const Shape& whol
         along(start, i.span.step, n, true);
         break;
       }
-      case Index::Kind::list:
-        if (const auto n = static_cast<std::int64_t>(numbers_of(op, i, whole[axis]).size()); r.lists > 0 && n != length)
+      case Index::Kind::list: {
+        const std::vector<std::int64_t> numbers = numbers_of(op, i, whole[axis]);
+        if (const auto n = static_cast<std::int64_t>(numbers.size()); r.lists > 0 && n != length)
           check::fail(op, "a list has ", length, " numbers, another ", n,
                       ": lists are read in pairs, and must have one length; for all combinations, use index_select() "
                       "for each list");
         else
           length = n;
-        for (const std::int64_t id : numbers_of(op, i, whole[axis])) ids.push_back(from_front(op, id, axis, whole));
+        for (const std::int64_t id : numbers) ids.push_back(from_front(op, id, axis, whole));
         if (r.lists > 0) {
           r.lists_first |= list_at + 1 != at;
           along(0, 1, 1, false);
@@ -141,6 +142,7 @@ Place resolve(const char* op, const std::vector<Index>& where, const Shape& whol
         r.list_axes[r.lists++] = axis - 1;
         list_at = at;
         break;
+      }
       case Index::Kind::ellipsis:
         rest(whole.rank() - named);
         break;
