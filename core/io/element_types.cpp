@@ -52,11 +52,15 @@ const ElementType types[] = {
     {"F64", "<f8", 8, DType::float64},
     {"I64", "<i8", 8, DType::int64},
     {"BOOL", "|b1", 1, DType::boolean, booleans},
-    {"I8", "", 1, DType::int8},
+    {"I8", "", 1, DType::int8},  // weights; whole numbers of another library are int64
     {"BF16", "", 2, DType::bfloat16},
     {"I32", "<i4", 4, DType::int64, to_int64<std::int32_t>, "int32"},
+    {"I16", "<i2", 2, DType::int64, to_int64<std::int16_t>, "int16"},
+    {"", "|i1", 1, DType::int64, to_int64<std::int8_t>, "int8"},
     {"U8", "|u1", 1, DType::int64, to_int64<std::uint8_t>, "uint8"},
-    {"F16", "", 2, DType::float32, halves, "float16"},
+    {"U16", "<u2", 2, DType::int64, to_int64<std::uint16_t>, "uint16"},
+    {"U32", "<u4", 4, DType::int64, to_int64<std::uint32_t>, "uint32"},
+    {"F16", "<f2", 2, DType::float32, halves, "float16"},
 };
 
 }  // namespace
@@ -82,6 +86,13 @@ const ElementType* find_type(const char* ElementType::*format, const std::string
   const auto at = std::find_if(std::begin(types), std::end(types),
                                [&](const ElementType& t) { return !name.empty() && name == t.*format; });
   return at == std::end(types) ? nullptr : at;
+}
+
+std::string type_names(const char* ElementType::*format) {
+  std::string names;
+  for (const ElementType& type : types)
+    if (const std::string name = type.*format; !name.empty()) names += (names.empty() ? "" : ", ") + name;
+  return names;
 }
 
 const ElementType& type_of(DType dtype) {

@@ -9,8 +9,8 @@ namespace fit::io {
 
 /// A type of elements in files.
 struct ElementType {
-  const char* safetensors;  // its name in .safetensors
-  const char* npy;          // its name in .npy; empty if .npy files of it are refused
+  const char* safetensors;  // its name in .safetensors, or empty
+  const char* npy;          // its name in .npy, or empty
   std::int64_t size;
   DType dtype;                                            // of the tensor that is read
   Tensor (*convert)(InputFile&, const Shape&) = nullptr;  // null: the elements are read as they are
@@ -24,6 +24,8 @@ struct ElementType {
 
 /// The type with this name, one of the two above; null if there is none.
 const ElementType* find_type(const char* ElementType::*format, const std::string& name);
+/// The names of all types in this format, "F32, F64, ...".
+std::string type_names(const char* ElementType::*format);
 /// The type in which a tensor is written.
 const ElementType& type_of(DType dtype);
 

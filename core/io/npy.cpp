@@ -160,7 +160,9 @@ io::NpyArray io::read_npy(InputFile& in) {
   Shape shape = checked_shape(in, h.shape);
   if (h.fortran_order) shape = checked_shape(in, {h.shape.rbegin(), h.shape.rend()});
   const ElementType* const type = find_type(&ElementType::npy, h.descr);
-  if (!type) in.fail("expected type <f4, <f8, <i8, <i4, |b1 or |u1, found '", io::shown(h.descr), "'");
+  if (!type)
+    in.fail("expected a type of ", type_names(&ElementType::npy), ", found '", io::shown(h.descr),
+            "': convert the array by astype()");
   const std::int64_t size = type->size;
   if (shape.numel() > INT64_MAX / size || shape.numel() * size != in.left())
     in.fail("expected ", shape.numel(), " elements of ", size, " bytes for shape ", shape, " of type ", h.descr,

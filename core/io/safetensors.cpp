@@ -95,8 +95,8 @@ class HeaderReader {
     if (!dtype.is_string()) file_.fail(who, "dtype is ", dtype.type_name(), ": expected a string");
     const io::ElementType* const type = io::find_type(&io::ElementType::safetensors, dtype.text());
     if (!type)
-      file_.fail(who, "dtype '", io::shown(dtype.text()),
-                 "' is not supported: convert it to F32, F64, I64, I32, I8, U8, BOOL, F16 or BF16");
+      file_.fail(who, "dtype '", io::shown(dtype.text()), "' is not supported: convert it to one of ",
+                 io::type_names(&io::ElementType::safetensors));
 
     if (!shape.is_array()) file_.fail(who, "shape is ", shape.type_name(), ": expected a list");
     if (shape.size() > Shape::max_rank)

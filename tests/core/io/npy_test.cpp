@@ -71,6 +71,12 @@ TEST_CASE("npy: types and layouts that are read", "[npy]") {
   CHECK(same_bits(read(npy(header("<i4", "(3,)"), bytes_of<std::int32_t>({1, -2, INT32_MIN}))),
                   tensor({1, -2, INT32_MIN})));
   CHECK(same_bits(read(npy(header("|u1", "(2,)"), bytes_of<std::uint8_t>({0, 255}))), tensor({0, 255})));
+  CHECK(same_bits(read(npy(header("<i2", "(2,)"), bytes_of<std::int16_t>({1, -2}))), tensor({1, -2})));
+  CHECK(same_bits(read(npy(header("<u2", "(2,)"), bytes_of<std::uint16_t>({0, 65535}))), tensor({0, 65535})));
+  CHECK(same_bits(read(npy(header("<u4", "(1,)"), bytes_of<std::uint32_t>({UINT32_MAX}))),
+                  tensor({std::int64_t{UINT32_MAX}})));
+  CHECK(same_bits(read(npy(header("<f2", "(2,)"), bytes_of<std::uint16_t>({0x3C00, 0xC000}))), tensor({1., -2.})));
+  CHECK(same_bits(read(npy(header("|i1", "(2,)"), "\1\xFF")), tensor({1, -1})));
   CHECK(same_bits(read(npy(header("|b1", "(2, 1)"), std::string("\1\0", 2))), tensor({{true}, {false}})));
   CHECK(same_bits(read(npy(header("<i8", "(2, 3)", "True"), bytes_of<std::int64_t>({0, 3, 1, 4, 2, 5}))),
                   arange(6).reshape({2, 3})));
@@ -115,7 +121,8 @@ TEST_CASE("npy: damaged files are errors that say what was expected and found", 
       {npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", one), "structured types can't be read"},
       {npy("{'descr: <f4, }", one), "in quotes"},
       {npy(header(">f4", "(1,)"), one), "found '>f4'"},
-      {npy(header("<f2", "(2,)"), one), "expected type <f4, <f8, <i8, <i4, |b1 or |u1, found '<f2'"},
+      {npy(header("<c8", "(1,)"), one),
+       "<i4, <i2, |i1, |u1, <u2, <u4, <f2, found '<c8': convert the array by astype()"},
       {npy(header("|O", "(1,)"), one), "found '|O'"},
       {npy(header("", "(1,)"), one), "found ''"},
       {npy(header("\x1b[2J\xff", "(1,)"), one), "found '?[2J?'"},

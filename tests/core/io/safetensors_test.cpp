@@ -98,6 +98,9 @@ TEST_CASE("safetensors: other types become those that fit has", "[safetensors]")
   };
   CHECK(same_bits(load("I32", "[2]", little_endian(7, 4) + little_endian(0xFFFFFFFE, 4)), tensor({7, -2})));
   CHECK(same_bits(load("U8", "[1,2]", "\x01\xFF"), tensor({{1, 255}})));
+  CHECK(same_bits(load("I16", "[2]", little_endian(7, 2) + little_endian(0xFFFE, 2)), tensor({7, -2})));
+  CHECK(same_bits(load("U16", "[1]", little_endian(0xFFFE, 2)), tensor({0xFFFE})));
+  CHECK(same_bits(load("U32", "[1]", little_endian(0xFFFFFFFE, 4)), tensor({std::int64_t{0xFFFFFFFE}})));
   std::string halves, brains;
   // 1, -2, the largest half, the smallest, -0, infinity; 1.5, the smallest normal half
   for (const int h : {0x3C00, 0xC000, 0x7BFF, 0x0001, 0x8000, 0x7C00, 0x3E00, 0x0400}) halves += little_endian(h, 2);
@@ -191,7 +194,7 @@ TEST_CASE("safetensors: a damaged file is refused, and told why", "[safetensors]
       {file_of("{\"" + std::string(5000, 'n') + "\":1}", ""), "has 5000 bytes: 4096 are the most"},
       {file_of(R"({"__metadata__":{"a":1}})", ""), "__metadata__ 'a' is number: expected a string"},
       {file_of(R"({"__metadata__":[]})", ""), "__metadata__ is array"},
-      {file_of(one("F8_E4M3", "[1]", "[0,1]"), "x"), "dtype 'F8_E4M3' is not supported: convert it to F32"},
+      {file_of(one("F8_E4M3", "[1]", "[0,1]"), "x"), "dtype 'F8_E4M3' is not supported: convert it to one of F32, F64"},
       {file_of(R"({"a":{"dtype":4,"shape":[1],"data_offsets":[0,4]}})", four), "dtype is number"},
       {file_of(one("F32", "[-1]", "[0,4]"), four), "shape holds -1: expected whole numbers that are not negative"},
       {file_of(one("F32", "[1.0]", "[0,4]"), four), "shape holds 1.0"},

@@ -10,9 +10,9 @@ namespace fit {
 /// until the new one is complete. Throws FileError if the file can't be written.
 void save_npy(const std::string& path, const Tensor& x);
 
-/// Reads formats 1.0, 2.0 and 3.0, row- or column-major: <f4, <f8, <i8, |b1, and <i4 and |u1, which become int64.
-/// Throws FileError for a missing, damaged, truncated or too long file, or another type. The message has the file, the
-/// expected and the found value.
+/// Reads formats 1.0, 2.0 and 3.0, row- or column-major: <f4, <f8, <i8 and |b1 unchanged, <i4, <i2, |i1, |u1, <u2 and
+/// <u4 as int64, and <f2 as float32. Throws FileError for a missing, damaged, truncated or too long file, or another
+/// type. The message has the file, the expected and the found value.
 Tensor load_npy(const std::string& path);
 
 }  // namespace fit

@@ -33,10 +33,10 @@ void save_safetensors(const std::string& path, const StateDict& tensors,
 enum class Bfloat16As : bool { converted, stored };
 inline constexpr Bfloat16As keep_bfloat16 = Bfloat16As::stored;
 
-/// Reads F32, F64, I64, I8 and BOOL unchanged, I32 and U8 as int64, F16 as float32, and BF16 as float32 unless
-/// keep_bfloat16 is given. The tensors keep the order of the file. The reader does not trust the file: a damaged,
-/// truncated, too long or otherwise invalid one throws FileError, with the position, the expected and the found value.
-/// Memory is allocated only after the length of the file is checked.
+/// Reads F32, F64, I64, I8 and BOOL unchanged, I32, I16, U8, U16 and U32 as int64, F16 as float32, and BF16 as float32
+/// unless keep_bfloat16 is given. The tensors keep the order of the file. The reader does not trust the file: a
+/// damaged, truncated, too long or otherwise invalid one throws FileError, with the position, the expected and the
+/// found value. Memory is allocated only after the length of the file is checked.
 ///
 /// Tensors of 64 KiB and more are memory-mapped. Their elements are read from the file at first use, and writes stay in
 /// memory (the system copies the page). So loading a large file is instant, and programs that load the same file share
