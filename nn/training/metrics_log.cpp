@@ -47,12 +47,22 @@ std::vector<MetricsLog::Row> rows_to(std::int64_t last_step, const std::string& 
 MetricsLog::MetricsLog(const std::string& path, std::int64_t keep_to) : path_(path) {
   if (path.empty()) return;
   if (keep_to >= 0) rows_ = rows_to(keep_to, path);
-  std::string old;
-  for (const Row& row : rows_) old += line_of(row);
-  io::write_file("MetricsLog", path, old);
+  write();
+}
+
+void MetricsLog::write() {
+  std::string all;
+  for (const Row& row : rows_) all += line_of(row);
+  io::write_file("MetricsLog", path_, all);
   // Rows are appended: each is on its way to the disk at once, and a row that is cut by a full disk or a killed program
   // is skipped when the file is read.
-  file_ = std::make_shared<std::ofstream>(path, std::ios::app);
+  file_ = std::make_shared<std::ofstream>(path_, std::ios::app);
+}
+
+void MetricsLog::replace_last(const Row& row) {
+  if (rows_.empty()) check::fail("MetricsLog", "there is no last row to replace");
+  rows_.back() = row;
+  if (file_) write();
 }
 
 void MetricsLog::add(const Row& row) {

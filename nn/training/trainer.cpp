@@ -249,7 +249,8 @@ std::shared_ptr<void> Trainer::begin() {
   std::shared_ptr<void> folder = files_->begin();
   if (files_->writes())
     metrics_ = MetricsLog(files_->path("metrics.jsonl"), checkpoint_.step > 0 ? checkpoint_.step : -1);
-  const TrainingStart start{options_.out(), options_.title(), options_.steps(), checkpoint_.step, metrics_.rows()};
+  TrainingStart start{options_.out(), options_.title(), options_.steps(), checkpoint_.step, metrics_.rows()};
+  if (lacks_validation() && world_.rank() == 0) start.before.pop_back();  // on_step() follows
   tell([&](TrainingListener& listener) { listener.on_begin(start); });
   if (heads_.look) look();
   model_.train();
@@ -329,14 +330,17 @@ bool Trainer::lacks_validation() const {
   return lacks != 0;
 }
 
+// The step's row stays as it is until it has its validation.
 void Trainer::make_up_validation(ProgressBar& bar) {
-  if (files_->writes()) {  // its row is written again
-    row_ = metrics_.rows().back();
-    metrics_ = MetricsLog(files_->path("metrics.jsonl"), checkpoint_.step - 1);
-  }
-  row_["step"] = static_cast<double>(checkpoint_.step);
+  row_.clear();
   validate(bar);
-  metrics_.add(std::exchange(row_, {}));
+  if (world_.rank() == 0) {
+    const MetricsLog::Row& before = metrics_.rows().back();
+    row_.insert(before.begin(), before.end());
+    metrics_.replace_last(row_);
+  }
+  tell([&](TrainingListener& listener) { listener.on_step(row_); });
+  row_.clear();
 }
 
 void Trainer::validate(ProgressBar& bar) {

@@ -84,10 +84,13 @@ class MetricsLog {
   /// Adds a row. Throws Error for a name that is not valid UTF-8. If the disk is full, prints one message on stderr;
   /// the training goes on.
   void add(const Row& row);
+  /// Replaces the last row. The file is written anew.
+  void replace_last(const Row& row);
   /// All rows.
   const std::vector<Row>& rows() const { return rows_; }
 
  private:
+  void write();
   std::shared_ptr<std::ostream> file_;  // null: in memory only
   std::string path_;
   std::vector<Row> rows_;
