@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "base/acc_type.hpp"
+#include "common/functions.hpp"
 #include "fit/graph/graph.hpp"
 #include "fit/nn/optim/optim.hpp"
 #include "fit/ops/ops.hpp"
@@ -76,7 +77,7 @@ double joint_norm(const std::vector<Tensor>& all, double p) {
   const NoGrad no_grad;
   const double total = sum_of_powers(all, p);
   if (std::isinf(p)) return total;
-  const auto root = [p](double x) { return p == 2 ? std::sqrt(x) : std::pow(x, 1 / p); };
+  const auto root = [p](double x) { return p == 2 ? std::sqrt(x) : nn::number::pow(x, 1 / p); };
   if (std::isfinite(total) && total >= smallest_exact) return root(total);
   // Powers that overflow or underflow: the largest element is divided out first.
   const double largest = sum_of_powers(all, infinity);

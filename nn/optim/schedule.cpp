@@ -28,6 +28,13 @@ void Schedule::start(std::function<double(const At&)> formula, Numbers numbers) 
   begin(next(rates_of(optimizer_)));
 }
 
+Schedule::Numbers Schedule::numbers_of(const std::vector<std::int64_t>& milestones) {
+  Numbers numbers;
+  for (std::size_t i = 0; i < milestones.size(); ++i)
+    numbers.emplace_back("milestone_" + std::to_string(i), static_cast<double>(milestones[i]));
+  return numbers;
+}
+
 template <class Self, class F>
 void Schedule::each(Self& self, const F& f, const std::string& prefix) {
   f(self, prefix);
@@ -126,7 +133,12 @@ void Schedule::load_state_dict(const StateDict& given) {
     check::fail("load_state_dict", "the state is one of another ", op_, "; nothing was loaded:", differ,
                 "\n  give this schedule the same numbers; for a training with others, load the weights alone "
                 "(load_from_checkpoint), and begin a new schedule");
-  const auto loaded = places();  // new tensors that receive the values
+  auto loaded = places();         // new tensors that receive the values
+  for (auto& [name, x] : loaded)  // of a state from before add_param_group(): the schedule leaves later groups alone
+    for (const auto& [saved_name, saved] : state)
+      if (saved_name == name && name != "lr" && saved.defined() && saved.rank() == 1 && x.rank() == 1 &&
+          saved.numel() < x.numel())
+        x = zeros(saved.shape(), float64);
   nn::load_values("load_state_dict", op_, loaded, state);
   for (std::size_t at = 1; at < loaded.size(); at += 2)
     if (const auto position = loaded[at].second.item<std::int64_t>(); position < -1)  // -1: not started
@@ -151,10 +163,7 @@ SequentialLR::SequentialLR(Optimizer& optimizer, List schedules, std::vector<std
   for (std::size_t i = 0; i < milestones_.size(); ++i)
     if (milestones_[i] <= (i == 0 ? 0 : milestones_[i - 1]))
       check::fail(op(), "milestone ", i, " is ", milestones_[i], ": they must be positive and grow");
-  Numbers numbers;
-  for (std::size_t i = 0; i < milestones_.size(); ++i)
-    numbers.emplace_back("milestone_" + std::to_string(i), static_cast<double>(milestones_[i]));
-  set_numbers(std::move(numbers));
+  set_numbers(numbers_of(milestones_));
   begin(first());
 }
 

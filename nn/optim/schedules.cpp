@@ -46,10 +46,15 @@ StepLR::StepLR(Optimizer& optimizer, std::int64_t step_size, double gamma) : Sch
 MultiStepLR::MultiStepLR(Optimizer& optimizer, std::vector<std::int64_t> milestones, double gamma)
     : Schedule("MultiStepLR", optimizer) {
   check_finite("MultiStepLR", "gamma", gamma);
-  start([milestones = std::move(milestones), gamma](const At& a) {
-    const auto times = std::count(milestones.begin(), milestones.end(), a.t);
-    return times == 0 ? a.lr : a.lr * nn::number::pow(gamma, static_cast<double>(times));
-  });
+  Numbers numbers = numbers_of(milestones);
+  numbers.emplace_back("milestones", static_cast<double>(milestones.size()));
+  numbers.emplace_back("gamma", gamma);
+  start(
+      [milestones = std::move(milestones), gamma](const At& a) {
+        const auto times = std::count(milestones.begin(), milestones.end(), a.t);
+        return times == 0 ? a.lr : a.lr * nn::number::pow(gamma, static_cast<double>(times));
+      },
+      std::move(numbers));
 }
 
 ExponentialLR::ExponentialLR(Optimizer& optimizer, double gamma) : Schedule("ExponentialLR", optimizer) {
@@ -147,12 +152,15 @@ WarmupStableDecayLR::WarmupStableDecayLR(Optimizer& optimizer, std::int64_t step
     check::fail(op, "warmup is ", warmup, ", decay ", decay, ", steps ", steps,
                 ": neither may be negative, and together they must be at most steps");
   if (!(min_factor >= 0 && min_factor <= 1)) check::fail(op, "min_factor is ", min_factor, ": it must be in 0 … 1");
-  start([=](const At& a) {
-    if (a.t < warmup) return a.base * static_cast<double>(a.t + 1) / static_cast<double>(warmup);
-    if (a.t < steps - decay || decay == 0) return a.base;
-    const double left = static_cast<double>(std::max<std::int64_t>(0, steps - a.t)) / static_cast<double>(decay);
-    return a.base * (left + (1 - left) * min_factor);
-  });
+  // `steps` and `decay` may be others when a training is continued, or when it ends earlier.
+  start(
+      [=](const At& a) {
+        if (a.t < warmup) return a.base * static_cast<double>(a.t + 1) / static_cast<double>(warmup);
+        if (a.t < steps - decay || decay == 0) return a.base;
+        const double left = static_cast<double>(std::max<std::int64_t>(0, steps - a.t)) / static_cast<double>(decay);
+        return a.base * (left + (1 - left) * min_factor);
+      },
+      {{"warmup", static_cast<double>(warmup)}, {"min_factor", min_factor}});
 }
 
 WarmupCosineLR::WarmupCosineLR(Optimizer& optimizer, std::int64_t steps, std::int64_t warmup, double min_factor)
@@ -166,7 +174,7 @@ WarmupCosineLR::WarmupCosineLR(Optimizer& optimizer, std::int64_t steps, std::in
       [=](const At& a) {
         if (a.t < warmup) return a.base * static_cast<double>(a.t) / static_cast<double>(warmup);
         const double share = static_cast<double>(std::min(a.t, steps) - warmup) / static_cast<double>(steps - warmup);
-        return a.base * (min_factor + (1 - min_factor) * (1 + std::cos(pi * share)) / 2);
+        return a.base * (min_factor + (1 - min_factor) * (1 + nn::number::cos(pi * share)) / 2);
       },
       {{"steps", static_cast<double>(steps)}, {"warmup", static_cast<double>(warmup)}, {"min_factor", min_factor}});
 }
@@ -210,6 +218,18 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, double max_lr, std::int64_t total_s
     for (std::size_t g = 0; g < optimizer.groups(); ++g)
       if (!optimizer.momentum(g))
         check::fail(op, "the optimiser has neither momentum nor beta1: there is none to move");
+  Numbers numbers{{"max_lr", max_lr},
+                  {"total_steps", static_cast<double>(total_steps)},
+                  {"pct_start", options.pct_start()},
+                  {"anneal_strategy", static_cast<double>(options.anneal_strategy())},
+                  {"div_factor", options.div_factor()},
+                  {"final_div_factor", options.final_div_factor()},
+                  {"three_phase", options.three_phase()},
+                  {"cycle_momentum", options.cycle_momentum()}};
+  if (options.cycle_momentum()) {
+    numbers.emplace_back("base_momentum", options.base_momentum());
+    numbers.emplace_back("max_momentum", options.max_momentum());
+  }
   start(
       [=](const At& a) {
         if (a.t > total_)
@@ -218,11 +238,7 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, double max_lr, std::int64_t total_s
         const double first = max_lr / options_.div_factor();
         return at(a.t, first, max_lr, first / options_.final_div_factor());
       },
-      {{"max_lr", max_lr},
-       {"total_steps", static_cast<double>(total_steps)},
-       {"pct_start", options.pct_start()},
-       {"div_factor", options.div_factor()},
-       {"final_div_factor", options.final_div_factor()}});
+      std::move(numbers));
 }
 
 double OneCycleLR::at(std::int64_t t, double start, double peak, double end) const {

@@ -400,6 +400,50 @@ TEST_CASE("a schedule's state is loaded whole or not at all") {
   CHECK(optimizer.lr() == 1);
 }
 
+TEST_CASE("a schedule's state is not taken by one with other numbers") {
+  using namespace optim;
+  using Milestones = std::vector<std::int64_t>;
+  SGD optimizer({leaf()}, SGDOptions().lr(1).momentum(0.9));
+  const auto cycle = OneCycleOptions().cycle_momentum(true);
+  const auto one_cycle = [&](const OneCycleOptions& o) { return make<OneCycleLR>(optimizer, 0.1, 10, o); };
+  const auto refused = [](const auto& saved, const auto& schedule, const std::string& message) {
+    CHECK_THROWS_WITH(schedule->load_state_dict(saved->state_dict()), Contains(message));
+    CHECK_NOTHROW(saved->load_state_dict(saved->state_dict()));
+  };
+  const auto steps = make<MultiStepLR>(optimizer, Milestones{2, 4}, 0.5);
+  refused(steps, make<MultiStepLR>(optimizer, Milestones{2, 5}, 0.5), "milestone_1 is 4 in the state, 5 here");
+  refused(steps, make<MultiStepLR>(optimizer, Milestones{2, 4, 5}, 0.5), "milestones is 2 in the state, 3 here");
+  refused(steps, make<MultiStepLR>(optimizer, Milestones{2, 4}, 0.1), "gamma is 0.5 in the state, 0.1 here");
+  refused(one_cycle(cycle), one_cycle({}), "cycle_momentum is 1 in the state, 0 here");
+  refused(one_cycle(cycle), one_cycle(OneCycleOptions(cycle).max_momentum(0.9)), "max_momentum is 0.95");
+  refused(one_cycle({}), one_cycle(OneCycleOptions().three_phase(true)), "three_phase is 0 in the state, 1 here");
+  refused(one_cycle({}), one_cycle(OneCycleOptions().anneal_strategy(Anneal::linear)), "anneal_strategy is 0");
+  // More steps continue the constant part, and an earlier decay ends it.
+  const auto stable = make<WarmupStableDecayLR>(optimizer, 20, 4, 8);
+  CHECK_NOTHROW(make<WarmupStableDecayLR>(optimizer, 30, 4, 5)->load_state_dict(stable->state_dict()));
+  refused(stable, make<WarmupStableDecayLR>(optimizer, 20, 3, 8), "warmup is 4 in the state, 3 here");
+}
+
+TEST_CASE("a schedule leaves the groups alone that were added after it, also when it is resumed") {
+  using namespace optim;
+  const Group<SGDOptions> added{{leaf()}, SGDOptions().lr(0.3)};
+  SGD optimizer({leaf()}, 1.);
+  StepLR schedule(optimizer, 1, 0.5);
+  optimizer.add_param_group(added);
+  schedule.step();
+  CHECK(rates_of(optimizer) == std::vector<double>{0.5, 0.3});
+  SGD again({leaf()}, 1.);
+  again.add_param_group(added);
+  StepLR resumed(again, 1, 0.5);  // of both groups
+  again.load_state_dict(optimizer.state_dict());
+  resumed.load_state_dict(schedule.state_dict());
+  schedule.step(), resumed.step();
+  CHECK(rates_of(again) == std::vector<double>{0.25, 0.3});
+  CHECK(rates_of(optimizer) == rates_of(again));
+  CHECK_THROWS_WITH(StepLR(optimizer, 1, 0.5).load_state_dict(StepLR(again, 2, 0.5).state_dict()),
+                    Contains("step_size"));
+}
+
 TEST_CASE("schedules refuse bad arguments") {
   using namespace optim;
   SGD optimizer({leaf()}, 1.), other({leaf()}, 1.);

@@ -56,6 +56,8 @@ class Schedule {
   };
   /// The numbers of a formula, by name. They are saved, and must be equal when a state is loaded.
   using Numbers = std::vector<std::pair<std::string, double>>;
+  /// Those of milestones: "milestone_0", "milestone_1", ...
+  static Numbers numbers_of(const std::vector<std::int64_t>& milestones);
   /// Sets the formula of the rate, and begins.
   void start(std::function<double(const At&)> formula, Numbers numbers = {});
   /// Sets the numbers of a schedule without a formula of its own.
