@@ -100,8 +100,8 @@ class DetectAnomaly::Finder final : public Observer {
   // Throws Error if an output has a NaN or an infinity, and no input has one.
   void op_recorded(const OpEvent& e) override {
     if (e.in_backward) return;  // node_left() checks the gradients
-    // These choose numbers, and the given one may be infinite.
-    bool clean = std::strcmp(e.op, "masked_fill") != 0 && std::strcmp(e.op, "where") != 0;
+    bool clean = true;          // no tensor and no number that the operation takes is infinite or NaN
+    for (const OpAttribute& a : e.attributes) clean = clean && std::isfinite(a.number());
     for (int i = 0; i < e.inputs.size() && clean; ++i) clean = Values(e.inputs[i]).clean();
     for (int k = 0; k < e.output_count; ++k) {
       const Tensor& y = e.outputs[k];

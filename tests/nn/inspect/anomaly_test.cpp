@@ -87,6 +87,9 @@ TEST_CASE("what was not made is not told, and all is as before afterwards", "[an
     CHECK_NOTHROW(softmax(masked_fill(zeros({2, 2}), tensor({{0, 1}, {0, 0}}).to(boolean), -INFINITY)));
     const Tensor hidden = tensor({{0, 1}, {0, 0}}).to(boolean), q = ones({1, 1, 2, 2});
     CHECK_NOTHROW(where(hidden, -INFINITY, zeros({2, 2})));
+    CHECK_NOTHROW(zeros({2, 2}) + INFINITY);
+    CHECK_THROWS_WITH(zeros({2}) / 0, Contains("[div] its result has a NaN in 2 of 2 elements"));
+    CHECK_THROWS_WITH(where(tensor({true, false}), tensor({3e38, 0.}) * 2, 0), Contains("[mul]"));
     CHECK_NOTHROW(attend(q, q, q, AttentionOptions().mask(hidden).lse()));  // the last query sees no key
     Tensor w = ones({2}).requires_grad_();
     CHECK_NOTHROW(sum(w * bad).backward());
