@@ -59,12 +59,15 @@ double rounding_of_sums(DType logits, std::size_t V) {
 
 }  // namespace
 
-std::int64_t sample_token(const Tensor& logits, const Tokens& sequence, const SamplingOptions& o, double uniform) {
+std::int64_t sample_token(const Tensor& scores, const Tokens& sequence, const SamplingOptions& o, double uniform) {
   constexpr const char* op = "sample_token";
   check_sampling(op, o);
-  check::floating(op, "logits", logits);
-  if (logits.rank() != 1 || logits.numel() == 0)
-    check::fail(op, "logits is ", logits.shape(), ": it must be [V], V > 0");
+  check::floating(op, "logits", scores);
+  if (scores.rank() != 1 || scores.numel() == 0)
+    check::fail(op, "logits is ", scores.shape(), ": it must be [V], V > 0");
+  const Tensor logits = o.logits_processor() ? o.logits_processor()(scores, sequence) : scores;
+  check::floating(op, "the result of logits_processor", logits);
+  check::shape(op, "the result of logits_processor", logits, scores.shape());
   if (!(uniform >= 0 && uniform < 1)) check::fail(op, "uniform is ", uniform, ": it must be in 0 … 1, below 1");
   std::vector<double> x = penalized(logits, sequence, o.repetition_penalty());
   const auto likeliest = std::max_element(x.begin(), x.end());

@@ -210,6 +210,23 @@ TEST_CASE("generation penalises what stands in the prompt and what it has writte
   CHECK(nn::generate(gpt, prompts, o) != found);
 }
 
+TEST_CASE("a function of the caller chooses which tokens may follow", "[generate]") {
+  const nn::GPT gpt = lively();
+  auto o = nn::GenerateOptions().max_new_tokens(7).temperature(0);
+  const auto ends = [&](const Tokens& prompt) { return nn::generate(gpt, {prompt}, o)[0]; };
+  o.logits_processor([&](const Tensor& logits, const Tokens& sequence) {  // no token may stand twice
+    Tensor left = logits.clone();
+    for (const std::int64_t token : sequence) left[{token}] = -INFINITY;
+    return left;
+  });
+  Tokens once = ends({1, 2});
+  std::sort(once.begin(), once.end());
+  CHECK(once == Tokens{0, 3, 4, 5, 6, 7, 8});
+  CHECK_THROWS_WITH(nn::generate(gpt, {{0, 1, 2}}, o), Catch::Contains("no token is possible"));
+  o.logits_processor([](const Tensor& logits, const Tokens&) { return logits[0]; });
+  CHECK_THROWS_WITH(ends({1}), Catch::Contains("the result of logits_processor has shape []: it must be [9]"));
+}
+
 TEST_CASE("a seed gives the same sample again", "[generate]") {
   const nn::GPT gpt = lively();
   auto o = nn::GenerateOptions().max_new_tokens(8);

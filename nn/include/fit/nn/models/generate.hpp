@@ -19,6 +19,8 @@ using Tokens = std::vector<std::int64_t>;
 
 /// How the next token is chosen from logits. The options apply in this order.
 struct SamplingOptions {
+  /// Returns the logits [V] to choose from, for example with -infinity for each token that must not follow `sequence`.
+  FIT_OPTION(std::function<Tensor(const Tensor& logits, const Tokens& sequence)>, logits_processor);
   /// Lowers the logits of tokens that the sequence already holds (Keskar et al. 2019). Positive logits are divided by
   /// this, negative logits are multiplied.
   FIT_OPTION(double, repetition_penalty) = 1;
@@ -35,8 +37,8 @@ struct SamplingOptions {
 };
 
 /// Chooses the next token from logits [V] after a sequence. `uniform` is a random number in [0, 1). Throws Error for
-/// options or `uniform` out of range (temperature and penalty must be finite), for logits that are NaN or all -inf, and
-/// for a sequence with tokens outside 0 … V - 1.
+/// options or `uniform` out of range (temperature and penalty must be finite), for logits that are NaN or all -inf,
+/// also of the logits_processor, and for a sequence with tokens outside 0 … V - 1.
 std::int64_t sample_token(const Tensor& logits, const Tokens& sequence, const SamplingOptions& options, double uniform);
 
 /// The behaviour when a text outgrows the model's context. slide: the model reads the last context_length tokens again
@@ -69,7 +71,7 @@ struct GenerateOptions : SamplingOptions {
   /// Called for each new token of a row, in the order in which a row has them. It draws nothing, so the texts are the
   /// same. text::Stream makes whole characters of tokens.
   FIT_OPTION(std::function<void(std::int64_t row, std::int64_t token)>, on_token);
-  FIT_INHERITED_OPTIONS(SamplingOptions, repetition_penalty, temperature, top_k, top_p, min_p)
+  FIT_INHERITED_OPTIONS(SamplingOptions, logits_processor, repetition_penalty, temperature, top_k, top_p, min_p)
 };
 
 /// Continues each prompt by up to max_new_tokens tokens, and returns the new tokens, with the stop token (if any) last.
