@@ -65,10 +65,15 @@ Tensor times_sigmoid_slope(const Tensor& m, const Tensor& half) {
   static Tensor ddf([[maybe_unused]] const Tensor& v, [[maybe_unused]] double p)
 
 struct FromInput {
-  static constexpr bool from_output = false;
+  static constexpr bool from_output = false, float32 = false;
 };
 struct FromOutput {
-  static constexpr bool from_output = true;
+  static constexpr bool from_output = true, float32 = false;
+};
+// Autocast computes it in float32: logarithms, exponentials and functions with poles.
+template <class Base>
+struct InFloat32 : Base {
+  static constexpr bool float32 = true;
 };
 struct PiecewiseLinear {
   FIT_DDF(x) { return {}; }
@@ -78,32 +83,32 @@ struct Steps : FromInput, PiecewiseLinear {
   FIT_DF(x) { return V(0); }
 };
 
-struct Exp : FromOutput {
+struct Exp : InFloat32<FromOutput> {
   FIT_F(x) { return math::exp(x); }
   FIT_DF(y) { return dy * y; }
   FIT_DDF(y) { return ones_like(y); }
 };
 
-struct Log : FromInput {
+struct Log : InFloat32<FromInput> {
   FIT_F(x) { return math::log(x); }
   FIT_DF(x) { return dy / x; }
   FIT_DDF(x) { return -pow(x, -2); }
 };
 
-struct Log1p : FromInput {
+struct Log1p : InFloat32<FromInput> {
   FIT_F(x) { return xsimd::log1p(x); }
   FIT_DF(x) { return dy / (V(1) + x); }
   FIT_DDF(x) { return -pow(x + 1, -2); }
 };
 
-struct Log2 : FromInput {
+struct Log2 : InFloat32<FromInput> {
   static constexpr double one_over_ln_2 = 1.44269504088896340736;
   FIT_F(x) { return math::log2(x); }
   FIT_DF(x) { return V(one_over_ln_2) * dy / x; }
   FIT_DDF(x) { return pow(x, -2) * -one_over_ln_2; }
 };
 
-struct Log10 : FromInput {
+struct Log10 : InFloat32<FromInput> {
   static constexpr double one_over_ln_10 = 0.43429448190325182765;
   // xsimd's is exact for powers of 10, and loses denormal numbers.
   FIT_F(x) {
@@ -114,7 +119,7 @@ struct Log10 : FromInput {
   FIT_DDF(x) { return -one_over_ln_10 / x / x; }
 };
 
-struct Expm1 : FromInput {
+struct Expm1 : InFloat32<FromInput> {
   FIT_F(x) { return math::expm1(x); }
   // 0 for dy = 0, even if e^x is infinite; NaN stays.
   FIT_DF(x) {
@@ -132,7 +137,7 @@ struct Sqrt : FromOutput {
 };
 
 // f' = -y^3 / 2, factor by factor: y^3 alone may be infinite
-struct Rsqrt : FromOutput {
+struct Rsqrt : InFloat32<FromOutput> {
   FIT_F(x) { return V(1) / xsimd::sqrt(x); }
   FIT_DF(y) { return V(-0.5) * dy * y * y * y; }
   FIT_DDF(y) { return y * y * -1.5; }
@@ -150,14 +155,14 @@ struct Cos : FromInput {
   FIT_DDF(x) { return -cos(x); }
 };
 
-struct Tan : FromOutput {
+struct Tan : InFloat32<FromOutput> {
   FIT_F(x) { return math::tan(x); }
   FIT_DF(y) { return dy * xsimd::fma(y, y, V(1)); }
   FIT_DDF(y) { return y * 2; }
 };
 
 // f' = 1 / sqrt(1 - x^2), in factors that are exact near -1 and 1
-struct Asin : FromInput {
+struct Asin : InFloat32<FromInput> {
   FIT_F(x) { return xsimd::asin(x); }
   FIT_DF(x) { return dy / xsimd::sqrt((V(1) - x) * (V(1) + x)); }
   FIT_DDF(x) {
@@ -166,7 +171,7 @@ struct Asin : FromInput {
   }
 };
 
-struct Acos : FromInput {
+struct Acos : InFloat32<FromInput> {
   FIT_F(x) { return xsimd::acos(x); }
   FIT_DF(x) { return -Asin::df(dy, x, x); }
   FIT_DDF(x) { return -Asin::ddf(x, 0); }
@@ -196,13 +201,13 @@ V times_hyperbolic(const V& dy, const V& f, const V& x) {
   return select(dy == V(0) && a <= V(infinity), V(0), dx);
 }
 
-struct Sinh : FromInput {
+struct Sinh : InFloat32<FromInput> {
   FIT_F(x) { return xsimd::sinh(x); }
   FIT_DF(x) { return times_hyperbolic(dy, xsimd::cosh(x), x); }
   FIT_DDF(x) { return sinh(x); }
 };
 
-struct Cosh : FromInput {
+struct Cosh : InFloat32<FromInput> {
   FIT_F(x) { return xsimd::cosh(x); }
   FIT_DF(x) { return times_hyperbolic(dy, xsimd::sinh(x), x); }
   FIT_DDF(x) { return cosh(x); }
@@ -223,7 +228,7 @@ struct Asinh : FromInput {
 };
 
 // f' = 1 / sqrt(x^2 - 1), in factors that are exact near 1
-struct Acosh : FromInput {
+struct Acosh : InFloat32<FromInput> {
   // ln(x + sqrt(x^2 - 1)), by t = x - 1 near 1, and without the square of a large x
   FIT_F(x) {
     const V t = x - V(1);
@@ -238,7 +243,7 @@ struct Acosh : FromInput {
 };
 
 // f' = 1 / (1 - x^2), in factors that are exact near -1 and 1; NaN beyond, as f
-struct Atanh : FromInput {
+struct Atanh : InFloat32<FromInput> {
   FIT_F(x) { return xsimd::atanh(x); }
   FIT_DF(x) {
     const V nan(std::numeric_limits<float>::quiet_NaN());
@@ -295,7 +300,7 @@ struct Silu : FromInput {
   }
 };
 
-struct Softplus : FromInput {
+struct Softplus : InFloat32<FromInput> {
   FIT_F(x) { return clamp(x, 0, infinity) + xsimd::log1p(math::exp(-xsimd::abs(x))); }
   FIT_DF(x) { return dy * math::sigmoid(x); }
   FIT_DDF(x) { return sigmoid_slope(x); }
@@ -385,7 +390,7 @@ struct Hardswish : FromInput {
 };
 
 // -softplus(-x)
-struct LogSigmoid : FromInput {
+struct LogSigmoid : InFloat32<FromInput> {
   FIT_F(x) { return clamp(x, -infinity, 0) - xsimd::log1p(math::exp(-xsimd::abs(x))); }
   FIT_DF(x) { return dy * math::sigmoid(-x); }
   FIT_DDF(x) { return -sigmoid_slope(x); }
@@ -570,7 +575,6 @@ namespace fit::kernels {
   X(gelu_tanh, GeluTanh)
 #define FIT_STEP_FUNCTIONS(X) X(floor, Floor) X(ceil, Ceil) X(round, Round) X(trunc, Trunc) X(sign, Sign)
 #define FIT_FUNCTIONS(X) FIT_SIMPLE_FUNCTIONS(X) FIT_OTHER_FUNCTIONS(X) FIT_STEP_FUNCTIONS(X)
-// clang-format on
 
 template <class T>
 struct FunctionKernels {

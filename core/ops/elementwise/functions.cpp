@@ -7,7 +7,6 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <string_view>
 #include <utility>
 
 #include "ops/common/precision.hpp"
@@ -35,24 +34,13 @@ static Tensor beside_zero(Zero, const Tensor& x, const Tensor& plain) {
 }
 
 namespace kernels {
-namespace {
-
-// Autocast uses float32 for logarithms, exponentials and functions with poles.
-constexpr bool float32_in_autocast(std::string_view name) {
-  for (const char* one : {"exp", "expm1", "log", "log1p", "log2", "log10", "log_sigmoid", "softplus", "rsqrt", "tan",
-                          "asin", "acos", "sinh", "cosh", "acosh", "atanh"})
-    if (name == one) return true;
-  return false;
-}
-
-}  // namespace
 
 #define X(name, Formula)                                                                              \
   constexpr Function Function::name{                                                                  \
       #name,                                                                                          \
       #name "_backward",                                                                              \
       functions::Formula::from_output,                                                                \
-      float32_in_autocast(#name),                                                                     \
+      functions::Formula::float32,                                                                    \
       []() -> const FunctionKernels<float>& { return FIT_KERNELS(function_kernels::name, float); },   \
       []() -> const FunctionKernels<double>& { return FIT_KERNELS(function_kernels::name, double); }, \
       [](const Tensor& v, double p) -> Tensor { return functions::Formula::ddf(v, p); }};
