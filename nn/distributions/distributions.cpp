@@ -42,11 +42,11 @@ Shape joined(const Shape& first, const Shape& second) {
   return s;
 }
 
-// The probabilities, away from 0 and 1 by the smallest eps with 1 + eps > 1.
-Tensor limited(const Tensor& probs) {
-  const double eps = probs.dtype() == float64 ? 0x1p-52 : probs.dtype() == float32 ? 0x1p-23 : 0x1p-7;
-  return clamp(probs, eps, 1 - eps);
-}
+// The smallest number with 1 + eps > 1.
+double eps(DType t) { return t == float64 ? 0x1p-52 : t == float32 ? 0x1p-23 : 0x1p-7; }
+
+// The probabilities, away from 0 and 1 by eps.
+Tensor limited(const Tensor& probs) { return clamp(probs, eps(probs.dtype()), 1 - eps(probs.dtype())); }
 
 // p f. Where p is 0, it is 0 with derivative 0, although f may be infinite: as p ln p.
 Tensor weighted(const Tensor& p, const Tensor& f) { return p * where(p == 0, 0, f); }
@@ -136,8 +136,13 @@ Tensor Bernoulli::log_prob(const Tensor& value) const {
   expect("Bernoulli", value == 0 || value == 1, "value has other numbers than 0 and 1");
   return log_sigmoid(logits_ * (value * 2 - 1));
 }
-// -p ln p - (1 - p) ln(1 - p), without a difference. Beyond 1000 it is 0.
+// -p ln p - (1 - p) ln(1 - p). Of logits without a difference; beyond 1000 it is 0.
 Tensor Bernoulli::entropy() const {
+  if (!from_logits_) {
+    const double smallest = probs_.dtype() == float64 ? 0x1p-1022 : 0x1p-126, largest = 1 - eps(probs_.dtype()) / 2;
+    const Tensor log_p = log(clamp_min(probs_, smallest)), log_q = log1p(-clamp_max(probs_, largest));
+    return -(probs_ * log_p + (1 - probs_) * log_q);
+  }
   const Tensor x = clamp(logits_, -1000, 1000);
   return sigmoid(x) * softplus(-x) + sigmoid(-x) * softplus(x);
 }

@@ -97,6 +97,13 @@ TEST_CASE("distributions at the edges of what they allow") {
   // As in PyTorch: p is limited by eps for logarithms, not for the entropy's weights.
   CHECK(test::max_difference(d::Bernoulli(p).log_prob(tensor({0., 1., 1.})), log(tensor({1., 1., 0.5}))) < 1e-6);
   CHECK(test::max_difference(d::Bernoulli(p).entropy(), tensor({0., 0., std::log(2.)})) < 1e-5);
+  const Tensor rare = tensor({1e-8, 0.25, 0., 1.}).requires_grad_(), spread = d::Bernoulli(rare).entropy();
+  CHECK(spread[0].item() == Approx(1e-8 * (std::log(1e8) + 1)));
+  sum(spread).backward();
+  CHECK(rare.grad()[0].item() == Approx(std::log(1e8)));
+  CHECK(rare.grad()[1].item() == Approx(std::log(3.)));
+  CHECK(rare.grad()[2].item() == Approx(88).margin(1));
+  CHECK(rare.grad()[3].item() == Approx(-17).margin(1));
   CHECK(std::isinf(kl_divergence(d::Bernoulli(tensor({0.5})), d::Bernoulli(tensor({1.}))).item()));
   CHECK(kl_divergence(d::Bernoulli(tensor({1.})), d::Bernoulli(tensor({1.}))).item() == 0);
   const d::Categorical some(tensor({0., 1., 1.})), all(tensor({1., 1., 1.}));

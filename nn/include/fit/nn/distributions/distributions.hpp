@@ -60,11 +60,13 @@ class Bernoulli {
   const Tensor& logits() const { return logits_; }
   Tensor sample(const Shape& shape = {}, Generator& g = default_generator()) const;
   Tensor log_prob(const Tensor& value) const;  ///< ln(p) for value 1, ln(1 - p) for 0
-  Tensor entropy() const;                      ///< -p ln(p) - (1 - p) ln(1 - p)
+  /// -p ln(p) - (1 - p) ln(1 - p). The derivative ln((1 - p) / p) is finite at 0 and 1, too.
+  Tensor entropy() const;
 
  private:
-  Bernoulli(Tensor probs, Tensor logits) : probs_(std::move(probs)), logits_(std::move(logits)) {}
+  Bernoulli(Tensor probs, Tensor logits) : probs_(std::move(probs)), logits_(std::move(logits)), from_logits_(true) {}
   Tensor probs_, logits_;
+  bool from_logits_ = false;
 };
 
 /// The classes 0 … C - 1, int64. The last axis of the parameters has the classes.
