@@ -86,7 +86,7 @@ Workload loader(const char* name, int prefetch) {
           },
           [=] {
             const auto o = data::LoaderOptions().batch_size(128).prefetch(prefetch);
-            data::DataLoader loader(data::TensorDataset({arange(0, 1000, 1), arange(1000)}), o);
+            data::DataLoader loader(data::TensorDataset({arange(0., 1000., 1.), arange(1000)}), o);
             double total = 0;
             for (const data::Batch& batch : loader) total += sum(batch[0]).item();
             if (total != 499500) throw Error("the loader's sum is wrong");

@@ -31,11 +31,21 @@ Tensor compare(const char* op, const Tensor& a, const Tensor& b, const Kernel& k
   return z;
 }
 
+// Integers and a number that int64 does not have. All integers on one side of it compare alike.
+template <class F>
+Tensor compare_fraction(const Tensor& a, double b, const F& f) {
+  if (!(std::abs(b) < 0x1p63)) return full(a.shape(), f(0., b), boolean);  // all are on one side, or b is NaN
+  const bool below = f(std::floor(b), b), above = f(std::ceil(b), b);
+  if (below == above) return full(a.shape(), below, boolean);
+  return below ? le(a, std::floor(b)) : gt(a, std::floor(b));
+}
+
 template <class Kernel, class F>
 Tensor compare(const char* op, const Tensor& a, Scalar b, const Kernel& kernel, const F& f) {
   check::defined(op, "a", a);
   if (a.dtype() == boolean)
     return compare(op, to_dtype_no_grad(a, int64), b, kernel, f);  // otherwise 2 would become true
+  if (a.dtype() == int64 && !b.is_integer()) return compare_fraction(a, b.value(), f);
   Tensor z = Tensor::empty(a.shape(), boolean);
   dispatch(a.dtype(), [&](auto zero) {
     using T = decltype(zero);

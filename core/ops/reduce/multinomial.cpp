@@ -62,9 +62,9 @@ Tensor multinomial(const Tensor& weights, std::int64_t count, Replacement replac
       possible += w[i] > 0;
     }
     if (possible < (again ? std::min<std::int64_t>(count, 1) : count))
-      check::fail("multinomial", "row ", r, " has ", possible, " weights that are not 0, ", count,
-                  " ids are to be drawn",
-                  again ? ": there must be one" : ": there must be as many; or draw with Replacement::yes");
+      check::fail(
+          "multinomial", "row ", r, " has ", possible, " weights that are not 0, ", count, " ids are to be drawn",
+          again || possible == 0 ? ": there must be one" : ": there must be as many; or draw with Replacement::yes");
   }
   Tensor ids = Tensor::empty(weights.shape().with(weights.rank() - 1, count), int64);
   const std::int64_t numbers = again ? count : n;

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "fit/threads/parallel.hpp"
+#include "ops/index/axis_slices.hpp"
 #include "ops/index/scatter.hpp"
 #include "tensor/check.hpp"
 #include "tensor/convert.hpp"
@@ -161,20 +162,23 @@ std::pair<Tensor, Tensor> sorted(const char* op, const Tensor& x, std::int64_t k
 }  // namespace
 
 std::pair<Tensor, Tensor> sort(const Tensor& x, int axis, SortOrder order) {
-  axis = check::axis("sort", x, axis);
+  axis = slice_axis("sort", x, axis);
+  if (x.rank() == 0) return {x.clone(), zeros({}, int64)};
   return sorted("sort", x, x.shape()[axis], axis, order == descending);
 }
 
 Tensor argsort(const Tensor& x, int axis, SortOrder order) {
-  axis = check::axis("argsort", x, axis);
+  axis = slice_axis("argsort", x, axis);
   return sort(x.detach(), axis, order).second;
 }
 
 std::pair<Tensor, Tensor> topk(const Tensor& x, std::int64_t k, int axis, Extremes which) {
-  axis = check::axis("topk", x, axis);
-  if (k < 0 || k > x.shape()[axis])
-    check::fail("topk", "k is ", k, ": axis ", axis, " of shape ", x.shape(), " allows 0 … ", x.shape()[axis]);
-  return sorted("topk", x, k, axis, which == Extremes::largest);
+  axis = slice_axis("topk", x, axis);
+  const std::int64_t most = x.rank() == 0 ? 1 : x.shape()[axis];
+  if (k < 0 || k > most)
+    check::fail("topk", "k is ", k, ": axis ", axis, " of shape ", x.shape(), " allows 0 … ", most);
+  if (x.rank() == 0 && k == 1) return sort(x);
+  return sorted("topk", x.rank() == 0 ? reshape(x, {1}) : x, k, axis, which == Extremes::largest);
 }
 
 }  // namespace fit

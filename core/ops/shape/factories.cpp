@@ -167,8 +167,9 @@ Tensor arange(Scalar start, Scalar stop, Scalar step, DType dtype) {
   return y;
 }
 
-Tensor arange(Scalar start, Scalar stop) {
-  return arange(start, stop, 1, is_floating(start.dtype()) || is_floating(stop.dtype()) ? float32 : int64);
+Tensor arange(Scalar start, Scalar stop, Scalar step) {
+  const bool floating = is_floating(start.dtype()) || is_floating(stop.dtype()) || is_floating(step.dtype());
+  return arange(start, stop, step, floating ? float32 : int64);
 }
 
 Tensor arange(std::int64_t n) {

@@ -132,9 +132,30 @@ TEST_CASE("a C++ number never promotes a tensor", "[elementwise]") {
   CHECK(where(truth, half, 2.5).dtype() == float32);
   CHECK_THROWS_WITH(whole + 0.5, Catch::Contains("[add] the number 0.5 is not whole"));
   CHECK_THROWS_WITH(truth * 0.5, Catch::Contains("[mul] the number 0.5 is not whole"));
-  CHECK_THROWS_WITH(whole < 0.5, Catch::Contains("[lt] the number 0.5 is not whole"));
   CHECK_THROWS_WITH(masked_fill(whole, truth, 0.5), Catch::Contains("[masked_fill] the number 0.5 is not whole"));
   CHECK_THROWS_WITH(clamp(whole, 0.5, 2), Catch::Contains("[clamp] the number 0.5 is not whole"));
+}
+
+TEST_CASE("integers compare with any number, exactly", "[elementwise]") {
+  const std::int64_t large = (std::int64_t{1} << 62) + 1;
+  const std::vector<std::int64_t> all{INT64_MIN, -3, -2, 0, 2, 3, large, INT64_MAX};
+  const Tensor x = tensor(all, {8});
+  for (const double v :
+       {-2.5, 2.5, 0.5, -0.5, 1e-300, double(INFINITY), -double(INFINITY), double(NAN), 0x1p63, -0x1p64}) {
+    INFO(v);
+    const auto expect = [&](const Tensor& found, const auto& holds) {
+      for (std::int64_t i = 0; i < 8; ++i) CHECK(found[i].item<bool>() == holds(static_cast<long double>(all[i])));
+    };
+    expect(x < v, [=](long double a) { return a < v; });
+    expect(x <= v, [=](long double a) { return a <= v; });
+    expect(x > v, [=](long double a) { return a > v; });
+    expect(x >= v, [=](long double a) { return a >= v; });
+    expect(x == v, [=](long double a) { return a == v; });
+    expect(x != v, [=](long double a) { return a != v; });
+    expect(v < x, [=](long double a) { return v < a; });
+  }
+  CHECK(equal(tensor({true, false}) > 0.5, tensor({true, false})));
+  CHECK((zeros({0, 2}, int64) < 0.5).shape() == Shape{0, 2});
 }
 
 TEST_CASE("arithmetic with numbers", "[elementwise]") {

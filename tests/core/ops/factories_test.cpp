@@ -95,6 +95,8 @@ TEST_CASE("arange and linspace", "[factories]") {
   CHECK(arange(0, 1, 0.25).to_vector<float>() == std::vector<float>{0, .25f, .5f, .75f});
   CHECK(arange(5, 0, -2, int64).to_vector<std::int64_t>() == std::vector<std::int64_t>{5, 3, 1});
   CHECK(arange(3, 1, 1).numel() == 0);
+  CHECK(equal(arange(0, 10, 4), tensor({0, 4, 8})));
+  CHECK(arange(0, 10, 4.).dtype() == float32);
   CHECK(arange(0, 0.3, 0.1, float64).numel() == 3);
   CHECK_THROWS_WITH(arange(0, 1, 0), Contains("step 0"));
   CHECK_THROWS_WITH(arange(0, INFINITY, 1), Contains("finite"));

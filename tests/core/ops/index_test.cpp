@@ -65,6 +65,8 @@ TEST_CASE("lists, ellipsis, new axes", "[index]") {
   CHECK(x[{ellipsis}].shape() == Shape{2, 3, 4});
   CHECK(ints(x[{1, ellipsis, range(0, 1)}]) == I{12, 16, 20});
   CHECK(x[{newaxis, 0, newaxis, ellipsis, newaxis}].shape() == Shape{1, 1, 3, 4, 1});
+  CHECK(x[newaxis].shape() == Shape{1, 2, 3, 4});
+  CHECK(same_bits(x[range(1, 2)], x[{range(1, 2)}]));
   CHECK_THROWS_WITH((x[{ellipsis, 1, ellipsis}]), Catch::Contains("2 ellipses: there can be at most one"));
   CHECK(x[{newaxis, newaxis, newaxis, newaxis, newaxis}].shape() == Shape{1, 1, 1, 1, 1, 2, 3, 4});
   CHECK_THROWS_WITH((x[{ellipsis, newaxis, newaxis, newaxis, newaxis, newaxis, newaxis}]),
@@ -104,6 +106,7 @@ TEST_CASE("assignment writes into the tensor", "[index]") {
     CHECK(ints(x) == I{3, 3, 0, 0, 2, 2, 0, 0, 1, 1, 0, 0});
   }
   SECTION("by a list, with a new axis") {
+    x[range(1, 2)] = x[range(1, 2)];
     x[{{2, 0}, newaxis, 1}] = tensor({{7}, {8}});
     CHECK(ints(x) == I{0, 8, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0});
   }

@@ -28,6 +28,18 @@ TEST_CASE("sort is stable, in both directions", "[sort]") {
   CHECK(sort(tensor({true, false, true})).first.to_vector<bool>() == std::vector<bool>{false, true, true});
 }
 
+TEST_CASE("a scalar is sorted as one element", "[sort]") {
+  const Tensor x = tensor(2.).requires_grad_();
+  for (const auto& [value, id] : {sort(x), sort(x, 0, descending), topk(x, 1)}) {
+    CHECK((value.shape() == Shape{} && id.shape() == Shape{} && id.item() == 0));
+    CHECK(grad({value}, {x})[0].item() == 1);
+  }
+  CHECK(argsort(x).item() == 0);
+  CHECK(topk(x, 0).first.shape() == Shape{0});
+  CHECK_THROWS_WITH(topk(x, 2), Catch::Contains("k is 2: axis 0 of shape [] allows 0 … 1"));
+  CHECK_THROWS_WITH(sort(x, 1), Catch::Contains("[sort] axis 1 is out of range"));
+}
+
 TEST_CASE("sort along any axis", "[sort]") {
   const Tensor x = tensor({{3., 1., 2.}, {0., 5., -1.}});
   CHECK(values(sort(x).first) == V{1, 2, 3, -1, 0, 5});

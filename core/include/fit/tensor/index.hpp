@@ -49,9 +49,11 @@ class Index {
   std::vector<std::int64_t> list;
   std::shared_ptr<const Tensor> ids;  ///< of a list; null if it was given as numbers
 };
-/// The type of i in x[i] without braces: an integer. A template, so that x[{0}] is a list with one number.
+/// The type of i in x[i] without braces: an integer, a range, newaxis. A template, so that x[{0}] is a list with one
+/// number.
 template <class I>
-using IsIndex = std::enable_if_t<std::is_integral_v<I> && !std::is_same_v<I, bool>>;
+using IsIndex = std::enable_if_t<(std::is_integral_v<I> && !std::is_same_v<I, bool>) || std::is_same_v<I, Range> ||
+                                 std::is_same_v<I, Index>>;
 /// All remaining axes, and a new axis of size 1.
 inline const Index ellipsis{Index::Kind::ellipsis};
 inline const Index newaxis{Index::Kind::newaxis};

@@ -145,8 +145,9 @@ class Tensor {
   }
   template <class T>
   Span<const T> data() const&& = delete;  // the tensor ends with this line: name it first, or use to_vector()
-  /// Write access to the elements. Counts as a change in place: a backward() that needs the old values throws Error.
-  /// Throws Error while operations are recorded if this tensor was computed from tensors that require gradients.
+  /// Write access to the elements. Counts as a change in place, once and at the call: a backward() that needs the old
+  /// values throws Error. Call it again for writes after operations have read the tensor. Throws Error while operations
+  /// are recorded if this tensor was computed from tensors that require gradients.
   template <class T>
   Span<T> edit() {
     expect_dtype(dtype_of<T>());
@@ -572,9 +573,9 @@ Tensor ones_like(const Tensor& x);
 Tensor full_like(const Tensor& x, Scalar value);
 /// start, start + step, … up to stop (not included). Integers are exact: three of them are counted in int64, whatever
 /// dtype is.
-Tensor arange(Scalar start, Scalar stop, Scalar step, DType dtype = float32);
-/// start, start + 1, … up to stop (not included): int64 if both are integers, else float32.
-Tensor arange(Scalar start, Scalar stop);
+Tensor arange(Scalar start, Scalar stop, Scalar step, DType dtype);
+/// The same, int64 if all are of integer types, else float32.
+Tensor arange(Scalar start, Scalar stop, Scalar step = 1);
 /// 0, 1, … n - 1, int64.
 Tensor arange(std::int64_t n);
 /// `count` numbers from start to stop, both included.
