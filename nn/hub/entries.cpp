@@ -2,6 +2,8 @@
 #include <limits>
 
 #include "hub/family.hpp"
+#include "layers/layer_options.hpp"
+#include "models/gpt_options.hpp"
 
 namespace fit::nn::hub {
 namespace {
@@ -20,8 +22,6 @@ const ActivationName activation_names[] = {
     {"silu", Activation::swiglu, Activation::swiglu},
     {"swish", Activation::swiglu, Activation::swiglu},
 };
-
-bool is_gated(Activation a) { return a == Activation::swiglu || a == Activation::geglu || a == Activation::geglu_tanh; }
 
 template <class Options>
 Entry<Options> activation_entry(const char* key, const Json& absent, Activation ActivationName::*kind, bool gated) {
@@ -111,11 +111,11 @@ Json scaling_json(const RotaryTableOptions& rotary) {
   json["original_max_position_embeddings"] = rotary.original_length();
   if (scaling == RotaryScaling::llama3) {
     json["low_freq_factor"] = rotary.beta_slow();
-    json["high_freq_factor"] = rotary.beta_fast().value_or(4);
+    json["high_freq_factor"] = beta_fast(rotary);
     return json;
   }
   json["beta_slow"] = rotary.beta_slow();
-  json["beta_fast"] = rotary.beta_fast().value_or(32);
+  json["beta_fast"] = beta_fast(rotary);
   json["truncate"] = rotary.truncate();
   const auto put = [&](const char* key, const std::optional<double>& x) {
     if (x) json[key] = *x;
@@ -129,7 +129,7 @@ Json scaling_json(const RotaryTableOptions& rotary) {
 // ---- windows ------------------------------------------------------------------------------------------------------
 
 // sliding_window. `absent`: that of a config without the key; null is no window.
-std::int64_t window_of(const Config& c, std::int64_t absent) {
+std::int64_t sliding_window(const Config& c, std::int64_t absent) {
   const char* const key = "sliding_window";
   return c.contains(key) && !c.has(key) ? 0 : c.integer(key, absent);
 }
@@ -138,8 +138,7 @@ constexpr std::int64_t usual_window = 4096;  // of transformers' Qwen and Gemma
 // The kinds of the layers: what `key` says, or `is_local` if it is absent.
 template <class IsLocal>
 std::vector<bool> local_layers(const Config& c, const GPTOptions& o, const IsLocal& is_local) {
-  constexpr std::int64_t most = 100'000;
-  if (o.num_layers() < 0 || o.num_layers() > most) c.fail("num_hidden_layers", " is ", o.num_layers());
+  if (o.num_layers() < 0 || o.num_layers() > most_layers) c.fail("num_hidden_layers", " is ", o.num_layers());
   std::vector<bool> local;
   if (!c.has("layer_types")) {
     for (std::int64_t i = 0; i < o.num_layers(); ++i) local.push_back(is_local(i));
@@ -161,14 +160,6 @@ void set_windows(const std::vector<bool>& local, std::int64_t window, GPTOptions
   std::vector<std::int64_t> windows;
   for (const bool one : local) windows.push_back(one ? window : 0);
   o.windows(windows);
-}
-
-// The window of each layer.
-std::vector<std::int64_t> windows_of(const GPTOptions& o) {
-  std::vector<std::int64_t> all;
-  for (std::int64_t i = 0; i < o.num_layers(); ++i)
-    all.push_back(o.windows().empty() ? o.window() : o.windows()[static_cast<std::size_t>(i) % o.windows().size()]);
-  return all;
 }
 
 // Writes the kinds of the layers. Returns the window, 0 if there is none.
@@ -274,7 +265,7 @@ Entry<GPTOptions> rotary_by_layer(double base, double local_base) {
 }
 
 Entry<GPTOptions> one_window(std::int64_t absent) {
-  return {[absent](const Config& c, GPTOptions& o) { o.window(window_of(c, absent)); },
+  return {[absent](const Config& c, GPTOptions& o) { o.window(sliding_window(c, absent)); },
           [](const GPTOptions& o, Json& json) { json["sliding_window"] = or_null(o.window()); }};
 }
 
@@ -285,7 +276,7 @@ Entry<GPTOptions> windows_by_layer(std::int64_t full_every) {
             c.ignore({"sliding_window_pattern", "_sliding_window_pattern"});  // transformers reads the first alone
             if (every < 1) c.fail("sliding_window_pattern", " is ", every, ": it must be positive");
             set_windows(local_layers(c, o, [&](std::int64_t i) { return (i + 1) % every != 0; }),
-                        window_of(c, usual_window), o);
+                        sliding_window(c, usual_window), o);
           },
           [](const GPTOptions& o, Json& json) {
             const std::int64_t window = write_layer_types(o, json);
@@ -298,7 +289,7 @@ Entry<GPTOptions> windows_of_last_layers() {
             const std::int64_t first = c.integer("max_window_layers", 28);
             const bool uses = c.boolean("use_sliding_window", false);
             set_windows(local_layers(c, o, [&](std::int64_t i) { return uses && i >= first; }),
-                        uses ? window_of(c, usual_window) : 0, o);
+                        uses ? sliding_window(c, usual_window) : 0, o);
             c.ignore({"sliding_window"});
           },
           [](const GPTOptions& o, Json& json) {
@@ -311,7 +302,6 @@ Entry<GPTOptions> windows_of_last_layers() {
 
 Entry<GPTOptions> windows_by_type() {
   return {[](const Config& c, GPTOptions& o) {
-            constexpr std::int64_t most = 100'000;
             std::vector<bool> local;
             const Json& groups = c.value("attention_types");
             const auto wrong = [&]() {
@@ -321,11 +311,12 @@ Entry<GPTOptions> windows_by_type() {
             if (!groups.is_array()) wrong();
             for (const Json& group : groups) {
               if (!group.is_array() || group.size() != 2 || !group[0].is_array() || !group[1].is_natural() ||
-                  group[1].natural() > most)
+                  group[1].natural() > most_layers)
                 wrong();
               for (std::int64_t n = group[1].integer(); n > 0 && !group[0].empty(); --n)
                 for (const Json& type : group[0]) {
-                  if ((type != "global" && type != "local") || static_cast<std::int64_t>(local.size()) > most) wrong();
+                  if ((type != "global" && type != "local") || static_cast<std::int64_t>(local.size()) > most_layers)
+                    wrong();
                   local.push_back(type == "local");
                 }
             }

@@ -149,10 +149,7 @@ Entry<GPTOptions> windows_of_last_layers();
 Entry<GPTOptions> windows_by_type();
 
 /// The options in one form: windows of each layer as one list or number, no option that equals its default.
-GPTOptions canonical(GPTOptions o);
-/// The options with the sizes that stand for others, such as a hidden size of 0.
-BERTOptions filled(BERTOptions o);
-inline const GPTOptions& filled(const GPTOptions& o) { return o; }  // GPT fills its own
+GPTOptions canonical(const GPTOptions& given);
 /// The name and the value of each option, for comparing: canonical.
 OptionList listed(const GPTOptions& o);
 OptionList listed(const BERTOptions& o);

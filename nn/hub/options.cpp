@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "hub/family.hpp"
+#include "layers/layer_options.hpp"
+#include "models/gpt_options.hpp"
 
 // Options in one form, to find the family that has them.
 namespace fit::nn::hub {
@@ -17,8 +19,7 @@ RotaryTableOptions canonical(const RotaryTableOptions& r) {
   if (r.scaling() == RotaryScaling::none) return o;
   o.scaling(r.scaling()).factor(r.factor());
   if (r.scaling() == RotaryScaling::linear || r.scaling() == RotaryScaling::ntk) return o;
-  o.original_length(r.original_length()).beta_slow(r.beta_slow());
-  o.beta_fast(r.beta_fast().value_or(r.scaling() == RotaryScaling::llama3 ? 4 : 32));
+  o.original_length(r.original_length()).beta_slow(r.beta_slow()).beta_fast(beta_fast(r));
   if (r.scaling() == RotaryScaling::llama3) return o;
   o.attention_factor(r.attention_factor()).mscale(r.mscale()).mscale_all_dim(r.mscale_all_dim());
   return o.truncate(r.truncate());
@@ -30,22 +31,17 @@ bool same_angles(const RotaryTableOptions& a, const RotaryTableOptions& b) {
 
 }  // namespace
 
-GPTOptions canonical(GPTOptions o) {
-  if (o.num_kv_heads() == 0) o.num_kv_heads(o.num_heads());
-  if (o.hidden() == 0) o.hidden(4 * o.d_model());
-  if (o.head_size() == 0 && o.num_heads() > 0) o.head_size(o.d_model() / o.num_heads());
+GPTOptions canonical(const GPTOptions& given) {
+  GPTOptions o = with_sizes(given);
   o.qkv_bias(o.qkv_bias().value_or(o.bias())).checkpoint_blocks(false);
-  std::vector<std::int64_t> windows;
-  for (std::int64_t i = 0; i < o.num_layers(); ++i)
-    windows.push_back(o.windows().empty() ? o.window() : o.windows()[static_cast<std::size_t>(i) % o.windows().size()]);
+  const std::vector<std::int64_t> windows = windows_of(o);
   const bool same = std::all_of(windows.begin(), windows.end(), [&](std::int64_t w) { return w == windows[0]; });
   o.window(same && !windows.empty() ? windows[0] : 0).windows(same ? std::vector<std::int64_t>() : windows);
-  const bool local = o.window() > 0 || !o.windows().empty();
   o.rotary(canonical(o.rotary()));
   if (o.local_rotary()) o.local_rotary(canonical(*o.local_rotary()));
   if (o.positions() != Positions::rotary)
     o.rotary({}).local_rotary(std::nullopt).rotary_features(0).rotary_layout(RotaryLayout::half_split);
-  if (!local || (o.local_rotary() && same_angles(*o.local_rotary(), o.rotary()))) o.local_rotary(std::nullopt);
+  if (!has_window(o) || (o.local_rotary() && same_angles(*o.local_rotary(), o.rotary()))) o.local_rotary(std::nullopt);
   if (o.rotary_features() == o.head_size()) o.rotary_features(0);
   if (!o.qk_norm()) o.qk_norm_across_heads(false);
   const double usual = 1 / std::sqrt(static_cast<double>(o.head_size()));
@@ -55,14 +51,8 @@ GPTOptions canonical(GPTOptions o) {
 
 OptionList listed(const GPTOptions& o) { return option_list(canonical(o)); }
 
-BERTOptions filled(BERTOptions o) {
-  if (o.num_kv_heads() == 0) o.num_kv_heads(o.num_heads());
-  if (o.hidden() == 0) o.hidden(4 * o.d_model());
-  return o;
-}
-
 OptionList listed(const BERTOptions& given) {
-  BERTOptions o = filled(given);
+  BERTOptions o = with_sizes(given);
   return option_list(o.final_norm(o.final_norm().value_or(o.norm_first())));
 }
 

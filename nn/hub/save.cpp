@@ -7,6 +7,7 @@
 #include "fit/nn/hub/hub.hpp"
 #include "hub/family.hpp"
 #include "io/atomic_file.hpp"
+#include "models/gpt_options.hpp"
 #include "tensor/check.hpp"
 #include "weights/steps.hpp"
 
@@ -44,7 +45,7 @@ Json config_of(const hub::Family<Options>& family, const Options& o) {
   if (family.architecture) config["architectures"] = Json::array({family.architecture});
   // Otherwise transformers takes the ids of the family's first model, which can lie beyond this vocabulary.
   for (const char* const token : {"bos_token_id", "eos_token_id", "pad_token_id"}) config[token] = nullptr;
-  const Options& whole = hub::filled(o);
+  const Options whole = with_sizes(o);
   for (const auto& entry : family.entries) entry.write(whole, config);
   return config;
 }

@@ -4,6 +4,7 @@
 #include "fit/graph/named_values.hpp"
 #include "fit/ops/ops.hpp"
 #include "layer/sizes.hpp"
+#include "layers/layer_options.hpp"
 #include "layers/linear_function.hpp"
 
 namespace fit::nn {
@@ -30,6 +31,7 @@ const Kind& kind_of(Activation a) {
 }  // namespace
 
 const char* name_of(Activation a) { return kind_of(a).name; }
+bool is_gated(Activation a) { return kind_of(a).gated; }
 
 FIT_FIELDS_OF(FeedForward, fc, gate, ln, proj, inner_dropout, dropout)
 
@@ -38,8 +40,7 @@ FeedForward::FeedForward(std::int64_t d_model, std::int64_t hidden, const FeedFo
       hidden_(positive("FeedForward", "hidden", hidden)),
       options_(o),
       fc(d_model, hidden, o.bias()),
-      gate(kind_of(o.activation()).gated ? std::optional<Linear>(std::in_place, d_model, hidden, o.bias())
-                                         : std::nullopt),
+      gate(is_gated(o.activation()) ? std::optional<Linear>(std::in_place, d_model, hidden, o.bias()) : std::nullopt),
       ln(o.activation() == Activation::solu ? std::optional<LayerNorm>(std::in_place, hidden) : std::nullopt),
       proj(hidden, d_model, o.bias()),
       inner_dropout(o.inner_dropout()),

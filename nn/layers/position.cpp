@@ -9,6 +9,7 @@
 #include "attention/attend.hpp"
 #include "common/functions.hpp"
 #include "fit/ops/ops.hpp"
+#include "layers/layer_options.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
@@ -33,10 +34,6 @@ Tensor sinusoidal_positions(std::int64_t T, std::int64_t C) {
 }
 
 namespace {
-
-double beta_fast(const RotaryTableOptions& o) {
-  return o.beta_fast().value_or(o.scaling() == RotaryScaling::llama3 ? 4 : 32);
-}
 
 // The angle of pair i at position 1, for R rotated features.
 std::vector<double> angles(std::int64_t R, const RotaryTableOptions& o) {

@@ -1,6 +1,5 @@
 #include "fit/nn/models/gpt.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 #include "attention/attend.hpp"
@@ -12,6 +11,7 @@
 #include "fit/nn/loss/loss.hpp"
 #include "fit/ops/ops.hpp"
 #include "layer/sizes.hpp"
+#include "models/gpt_options.hpp"
 #include "models/saved_options.hpp"
 #include "ops/common/autocast.hpp"
 #include "tensor/check.hpp"
@@ -32,22 +32,26 @@ AttentionOptions attention_options(const GPTOptions& o) {
   return attention;
 }
 
-// Checks the options and sets derived ones. A part of a model needs no num_layers.
-GPTOptions completed(const char* op, GPTOptions o) {
-  if (o.num_kv_heads() == 0) o.num_kv_heads(o.num_heads());
-  positive(op, "vocab_size", o.vocab_size());
-  positive(op, "context_length", o.context_length());
-  positive(op, "num_heads", o.num_heads());
-  positive(op, "d_model", o.d_model());
+// Checks the sizes and sets those that follow from others.
+GPTOptions sized(const char* op, const GPTOptions& given) {
+  positive(op, "vocab_size", given.vocab_size());
+  positive(op, "context_length", given.context_length());
+  positive(op, "num_heads", given.num_heads());
+  positive(op, "d_model", given.d_model());
+  GPTOptions o = with_sizes(given);
   positive(op, "num_kv_heads", o.num_kv_heads());
-  if (o.hidden() == 0) o.hidden(4 * o.d_model());
   if (!(o.norm_eps() >= 0)) check::fail(op, "norm_eps is ", o.norm_eps(), ": it must not be negative");
   if (o.norm_eps() == 0) o.norm_eps(o.norm() == Norm::rms ? 1e-6 : 1e-5);
   positive(op, "hidden", o.hidden());
-  if (o.head_size() == 0 && o.d_model() % o.num_heads() != 0)
+  if (given.head_size() == 0 && o.d_model() % o.num_heads() != 0)
     check::fail(op, "d_model is ", o.d_model(), ", num_heads is ", o.num_heads(), ": num_heads must divide d_model");
-  if (o.head_size() == 0) o.head_size(o.d_model() / o.num_heads());
   positive(op, "head_size", o.head_size());
+  return o;
+}
+
+// Checks the options and sets derived ones. A part of a model needs no num_layers.
+GPTOptions completed(const char* op, const GPTOptions& given) {
+  GPTOptions o = sized(op, given);
   if (o.num_heads() % o.num_kv_heads() != 0)
     check::fail(op, "num_heads is ", o.num_heads(), ", num_kv_heads is ", o.num_kv_heads(),
                 ": num_kv_heads must divide num_heads");
@@ -97,14 +101,8 @@ std::shared_ptr<UnaryLayer> norm_at(NormPlace place, const GPTOptions& o) {
 }
 
 std::shared_ptr<UnaryLayer> feed_forward(const GPTOptions& o) {
-  if (o.attention_only()) return nullptr;
   const auto f = FeedForwardOptions().activation(o.activation()).dropout(o.dropout()).bias(o.bias());
   return std::make_shared<FeedForward>(o.d_model(), o.hidden(), f);
-}
-
-// Before the second branch.
-std::shared_ptr<UnaryLayer> second_norm(const GPTOptions& o) {
-  return o.attention_only() || o.shared_norm() ? nullptr : norm_at(NormPlace::before, o);
 }
 
 void start_linear(const Linear& linear, double std) {
@@ -203,15 +201,17 @@ FIT_FIELDS_OF(GPTBlock, ln_1, attn, post_ln_1, ln_2, mlp, post_ln_2)
 
 GPTBlock::GPTBlock(const GPTOptions& o, const Tensor& rotary) : GPTBlock("GPTBlock", o, rotary) {}
 
-// Braces fix the order in which initial values are drawn.
-GPTBlock::GPTBlock(const char* op, const GPTOptions& given, const Tensor& rotary)
-    : GPTBlock{norm_at(NormPlace::before, completed(op, given)), GPTAttention(op, given, rotary),
-               second_norm(completed(op, given)), feed_forward(completed(op, given))} {
+GPTBlock::GPTBlock(const char* op, const GPTOptions& given, const Tensor& rotary) {
   const GPTOptions o = completed(op, given);
   parallel_ = o.parallel();
   shared_norm_ = o.shared_norm();
+  ln_1 = norm_at(NormPlace::before, o);
+  attn = std::make_shared<GPTAttention>(op, o, rotary);
   post_ln_1 = norm_at(NormPlace::after, o);
-  if (!o.attention_only()) post_ln_2 = norm_at(NormPlace::after, o);
+  if (o.attention_only()) return;
+  if (!o.shared_norm()) ln_2 = norm_at(NormPlace::before, o);
+  mlp = feed_forward(o);
+  post_ln_2 = norm_at(NormPlace::after, o);
 }
 
 Tensor GPTBlock::forward(const Tensor& x, const AttentionContext& context) const {
@@ -239,12 +239,8 @@ ModuleList<SequenceLayer> blocks_of(const GPTOptions& o) {
   ModuleList<SequenceLayer> blocks;
   const Tensor rotary = table_of(GPTOptions(o).window(0), {});
   const Tensor local = o.local_rotary() ? table_of(GPTOptions(o).window(1), {}) : rotary;
-  const auto layers = static_cast<std::size_t>(o.num_layers());
-  for (std::size_t i = 0; i < layers; ++i) {
-    GPTOptions of_block = o;
-    if (!o.windows().empty()) of_block.window(o.windows()[i % o.windows().size()]);
-    blocks.add(GPTBlock("GPT", of_block, of_block.window() > 0 ? local : rotary));
-  }
+  for (const std::int64_t window : windows_of(o))
+    blocks.add(GPTBlock("GPT", GPTOptions(o).window(window), window > 0 ? local : rotary));
   return blocks;
 }
 
@@ -273,8 +269,7 @@ void check_positions(const GPTOptions& o, const Tensor& ids, const Tensor& posit
 
 // Throws Error if the model uses distances of keys: they count keys in the cache, not given positions.
 void check_no_distances(const GPTOptions& o) {
-  const bool window =
-      o.window() > 0 || std::any_of(o.windows().begin(), o.windows().end(), [](auto w) { return w > 0; });
+  const bool window = has_window(o);
   if (window || o.positions() == Positions::alibi)
     check::fail("GPT", "positions are given, and the model has ", window ? "a window" : "ALiBi",
                 ", which counts keys: leave the positions out");

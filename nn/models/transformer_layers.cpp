@@ -5,6 +5,7 @@
 #include "fit/graph/named_values.hpp"
 #include "fit/nn/models/transformer.hpp"
 #include "fit/ops/ops.hpp"
+#include "models/gpt_options.hpp"
 #include "ops/common/autocast.hpp"
 #include "tensor/check.hpp"
 
@@ -20,7 +21,7 @@ MultiHeadAttentionOptions attention_options(const TransformerLayerOptions& o) {
 FeedForward feed_forward(const TransformerLayerOptions& o) {
   const auto f =
       FeedForwardOptions().activation(o.activation()).dropout(o.dropout()).inner_dropout(o.dropout()).bias(o.bias());
-  return FeedForward(o.d_model(), o.hidden() == 0 ? 4 * o.d_model() : o.hidden(), f);
+  return FeedForward(o.d_model(), with_sizes(o).hidden(), f);
 }
 
 LayerNorm norm_of(const TransformerLayerOptions& o) {

@@ -7,6 +7,7 @@
 #include "fit/graph/autocast.hpp"
 #include "fit/nn/lens/lens.hpp"
 #include "fit/ops/ops.hpp"
+#include "models/gpt_options.hpp"
 #include "plot/figures/drawing.hpp"
 #include "plot/figures/text.hpp"
 #include "plot/live_model.hpp"
@@ -27,7 +28,7 @@ void check_shown(const nn::GPTOptions& o) {
   if (o.num_layers() != 1) refuse("one layer, and the model has ", o.num_layers());
   if (o.head_size() > max_head_size)
     refuse("heads of at most ", max_head_size, " features, and the model's have ", o.head_size());
-  if (o.window() > 0 || !o.windows().empty()) refuse("no window of attention");
+  if (nn::has_window(o)) refuse("no window of attention");
   if (o.num_kv_heads() != o.num_heads()) refuse("no grouped heads");
   if (o.positions() == nn::Positions::alibi) refuse("no ALiBi");
   if (o.attention_logit_cap() > 0 || o.logit_cap() > 0) refuse("no caps");

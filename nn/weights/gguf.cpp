@@ -12,6 +12,7 @@
 #include "fit/ops/ops.hpp"
 #include "io/gguf.hpp"
 #include "layer/parametrized.hpp"
+#include "models/gpt_options.hpp"
 #include "tensor/check.hpp"
 #include "unicode/characters.hpp"
 #include "weights/maps.hpp"
@@ -81,8 +82,7 @@ std::string architecture_of(const GPTOptions& o) {
   const bool gpt2 = o.positions() == Positions::learned, qkv_bias = o.qkv_bias().value_or(o.bias());
   const RotaryTableOptions& r = o.rotary();
   expect(gpt2 || o.positions() == Positions::rotary, "positions", "Positions::learned or Positions::rotary");
-  expect(o.window() == 0 && std::all_of(o.windows().begin(), o.windows().end(), [](auto w) { return w == 0; }),
-         "window", "all keys, 0");
+  expect(!has_window(o), "window", "all keys, 0");
   expect(o.logit_cap() == 0, "logit_cap", "none, 0");
   expect(o.attention_logit_cap() == 0, "attention_logit_cap", "none, 0");
   if (gpt2) {

@@ -1,10 +1,10 @@
-#include <algorithm>
-
 #include "fit/nn/attention/attention.hpp"
 #include "fit/nn/models/bert.hpp"
 #include "fit/nn/models/gpt.hpp"
 #include "fit/nn/models/transformer.hpp"
 #include "fit/nn/weights/weights.hpp"
+#include "layers/layer_options.hpp"
+#include "models/gpt_options.hpp"
 #include "tensor/check.hpp"
 #include "weights/maps.hpp"
 
@@ -73,8 +73,6 @@ void check_options(const char* op, const char* models, const std::vector<Needed>
       check::fail(op, needed.option, " differs: ", models, " need ", needed.value, "; make the model with it");
 }
 
-bool gated(Activation a) { return a == Activation::swiglu || a == Activation::geglu || a == Activation::geglu_tanh; }
-
 // What no model of these libraries has.
 void check_parts(const char* op, const char* models, const GPTOptions& o) {
   check_options(op, models,
@@ -95,17 +93,15 @@ void check_parts(const char* op, const char* models, const GPTOptions& o) {
 
 void check_gpt2(const char* op, const char* models, const GPTOptions& o) {
   check_parts(op, models, o);
-  const bool window =
-      o.window() > 0 || std::any_of(o.windows().begin(), o.windows().end(), [](auto w) { return w > 0; });
   check_options(op, models,
                 {{o.positions() == Positions::learned, "positions", "Positions::learned"},
                  {o.norm() == Norm::layer, "norm", "Norm::layer"},
                  {o.num_kv_heads() == o.num_heads(), "num_kv_heads", "as many heads of keys as of queries"},
                  {o.head_size() * o.num_heads() == o.d_model(), "head_size", "d_model / num_heads"},
                  {o.qkv_bias().value_or(o.bias()) == o.bias(), "qkv_bias", "the value of bias"},
-                 {!gated(o.activation()), "activation", "one without a gate"},
+                 {!is_gated(o.activation()), "activation", "one without a gate"},
                  {!o.qk_norm(), "qk_norm", "no norms of queries and keys"},
-                 {!window, "window", "all keys, 0"},
+                 {!has_window(o), "window", "all keys, 0"},
                  {o.logit_cap() == 0, "logit_cap", "none, 0"},
                  {o.attention_logit_cap() == 0, "attention_logit_cap", "none, 0"}});
 }
@@ -133,7 +129,7 @@ NameMap llama_names(const GPT& gpt) {
                  {o.rotary_layout() == RotaryLayout::half_split, "rotary_layout", "RotaryLayout::half_split"},
                  {rotated == 0 || rotated == o.head_size(), "rotary.features", "all features of a head, 0"},
                  {o.norm() == Norm::rms, "norm", "Norm::rms"},
-                 {gated(o.activation()), "activation", "Activation::swiglu"}});
+                 {is_gated(o.activation()), "activation", "Activation::swiglu"}});
   return concatenated({llama_map(o), llama_norms(), qk_norms()});
 }
 
@@ -195,9 +191,8 @@ NameMap bert_names(const BERT& bert) {
                 {{!o.norm_first(), "norm_first", "norms after the sums, false"},
                  {!o.final_norm().value_or(o.norm_first()), "final_norm", "none, false"},
                  {o.bias(), "bias", "biases, true"},
-                 {o.num_kv_heads() == 0 || o.num_kv_heads() == o.num_heads(), "num_kv_heads",
-                  "as many heads of keys as of queries"},
-                 {!gated(o.activation()), "activation", "one without a gate"}});
+                 {with_sizes(o).num_kv_heads() == o.num_heads(), "num_kv_heads", "as many heads of keys as of queries"},
+                 {!is_gated(o.activation()), "activation", "one without a gate"}});
   return concatenated({bert_heads("bert."), bert_map()});
 }
 
