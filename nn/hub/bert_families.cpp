@@ -20,27 +20,22 @@ Entry<BERTOptions> segments() {
 // The head of a masked language model is not loaded.
 Entry<BERTOptions> heads() { return harmless<BERTOptions>({"tie_word_embeddings"}); }
 
+Entry<BERTOptions> plain_length() {
+  return entry("max_position_embeddings", FIT_OPTION_OF_BERT(std::int64_t, max_length));
+}
+
 std::vector<Entry<BERTOptions>> bert_entries(const Entry<BERTOptions>& length) {
-  return {entry("vocab_size", FIT_OPTION_OF_BERT(std::int64_t, vocab_size)),
-          length,
-          entry("num_hidden_layers", FIT_OPTION_OF_BERT(std::int64_t, num_layers)),
-          entry("num_attention_heads", FIT_OPTION_OF_BERT(std::int64_t, num_heads)),
-          entry("hidden_size", FIT_OPTION_OF_BERT(std::int64_t, d_model)),
-          entry("intermediate_size", FIT_OPTION_OF_BERT(std::int64_t, hidden)),
-          segments(),
-          entry("layer_norm_eps", FIT_OPTION_OF_BERT(double, eps), 1e-12),
-          activation<BERTOptions>("hidden_act", "gelu"),
-          dropout<BERTOptions>({"hidden_dropout_prob", "attention_probs_dropout_prob"}),
-          fixed<BERTOptions>("position_embedding_type", "absolute"),
-          fixed<BERTOptions>("is_decoder", false),
-          fixed<BERTOptions>("add_cross_attention", false),
-          heads()};
+  return sizes(
+      "vocab_size", length, "num_hidden_layers", "num_attention_heads", "hidden_size",
+      {entry("intermediate_size", FIT_OPTION_OF_BERT(std::int64_t, hidden)), segments(),
+       entry("layer_norm_eps", FIT_OPTION_OF_BERT(double, eps), 1e-12), activation<BERTOptions>("hidden_act", "gelu"),
+       dropout<BERTOptions>({"hidden_dropout_prob", "attention_probs_dropout_prob"}),
+       fixed<BERTOptions>("position_embedding_type", "absolute"), fixed<BERTOptions>("is_decoder", false),
+       fixed<BERTOptions>("add_cross_attention", false), heads()});
 }
 
 BERTFamily bert() {
-  return {"bert", "BertModel", BERTOptions(),
-          bert_entries(entry("max_position_embeddings", FIT_OPTION_OF_BERT(std::int64_t, max_length))),
-          [](const BERTOptions&) {
+  return {"bert", "BertModel", BERTOptions(), bert_entries(plain_length()), [](const BERTOptions&) {
             return concatenated({bert_heads("bert."), bert_map()});
           }};
 }
@@ -68,16 +63,11 @@ BERTFamily roberta() {
 }
 
 BERTFamily distilbert() {
-  return {"distilbert",
-          "DistilBertModel",
-          BERTOptions().num_segments(0),
-          {entry("vocab_size", FIT_OPTION_OF_BERT(std::int64_t, vocab_size)),
-           entry("max_position_embeddings", FIT_OPTION_OF_BERT(std::int64_t, max_length)),
-           entry("n_layers", FIT_OPTION_OF_BERT(std::int64_t, num_layers)),
-           entry("n_heads", FIT_OPTION_OF_BERT(std::int64_t, num_heads)),
-           entry("dim", FIT_OPTION_OF_BERT(std::int64_t, d_model)),
-           entry("hidden_dim", FIT_OPTION_OF_BERT(std::int64_t, hidden)), activation<BERTOptions>("activation", "gelu"),
-           dropout<BERTOptions>({"dropout", "attention_dropout"}), heads()},
+  return {"distilbert", "DistilBertModel", BERTOptions().num_segments(0),
+          sizes("vocab_size", plain_length(), "n_layers", "n_heads", "dim",
+                {entry("hidden_dim", FIT_OPTION_OF_BERT(std::int64_t, hidden)),
+                 activation<BERTOptions>("activation", "gelu"), dropout<BERTOptions>({"dropout", "attention_dropout"}),
+                 heads()}),
           [](const BERTOptions&) {
             NameMap map = bert_heads("distilbert.");
             const NameMap rest = {rename("embeddings.position_embeddings.weight", "position.weight"),

@@ -88,6 +88,18 @@ Entry<Options> entry_or_null(const char* key, Access<Options, T> option, const J
           [=](const Options& o, Json& json) { json[key] = option.get(o) == 0 ? Json() : Json(option.get(o)); }};
 }
 
+/// The keys of the sizes that all models have, and the entries behind them, some of which read these sizes.
+template <class Options>
+std::vector<Entry<Options>> sizes(const char* vocab_size, const Entry<Options>& length, const char* num_layers,
+                                  const char* num_heads, const char* d_model, const std::vector<Entry<Options>>& more) {
+  std::vector<Entry<Options>> all = {entry(vocab_size, FIT_HUB_OPTION(Options, std::int64_t, vocab_size)), length,
+                                     entry(num_layers, FIT_HUB_OPTION(Options, std::int64_t, num_layers)),
+                                     entry(num_heads, FIT_HUB_OPTION(Options, std::int64_t, num_heads)),
+                                     entry(d_model, FIT_HUB_OPTION(Options, std::int64_t, d_model))};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
 /// A key whose only value here is this one, or null.
 template <class Options>
 Entry<Options> fixed(const char* key, const Json& only) {

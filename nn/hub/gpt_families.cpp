@@ -10,43 +10,34 @@ namespace {
 
 #define FIT_OPTION_OF_GPT(T, name) FIT_HUB_OPTION(GPTOptions, T, name)
 
+Entry<GPTOptions> length(const char* key) { return entry(key, FIT_OPTION_OF_GPT(std::int64_t, context_length)); }
+
 // wte, wpe and the final norm, of a model that may be saved without its head.
 NameMap gpt_frame(const char* wte, const char* ln_f, const char* head) {
   return {rename(wte, "wte.weight"), rename(std::string(ln_f) + ".*", "ln_f.*"), rename(head, "head.weight")};
 }
 
 GPTFamily gpt2() {
-  return {"gpt2",
-          "GPT2LMHeadModel",
-          family_options("gpt2"),
-          {entry("vocab_size", FIT_OPTION_OF_GPT(std::int64_t, vocab_size)),
-           entry("n_positions", FIT_OPTION_OF_GPT(std::int64_t, context_length)),
-           entry("n_layer", FIT_OPTION_OF_GPT(std::int64_t, num_layers)),
-           entry("n_head", FIT_OPTION_OF_GPT(std::int64_t, num_heads)),
-           entry("n_embd", FIT_OPTION_OF_GPT(std::int64_t, d_model)),
-           entry_or_null("n_inner", FIT_OPTION_OF_GPT(std::int64_t, hidden)), norm_eps("layer_norm_epsilon"),
-           entry("tie_word_embeddings", FIT_OPTION_OF_GPT(bool, tie_weights), true),
-           activation<GPTOptions>("activation_function", "gelu_new"),
-           dropout<GPTOptions>({"resid_pdrop", "embd_pdrop", "attn_pdrop"}),
-           fixed<GPTOptions>("scale_attn_weights", true), fixed<GPTOptions>("scale_attn_by_inverse_layer_idx", false),
-           fixed<GPTOptions>("reorder_and_upcast_attn", false), fixed<GPTOptions>("add_cross_attention", false)},
-          [](const GPTOptions&) { return gpt2_map(); }};
+  return {
+      "gpt2", "GPT2LMHeadModel", family_options("gpt2"),
+      sizes("vocab_size", length("n_positions"), "n_layer", "n_head", "n_embd",
+            {entry_or_null("n_inner", FIT_OPTION_OF_GPT(std::int64_t, hidden)), norm_eps("layer_norm_epsilon"),
+             entry("tie_word_embeddings", FIT_OPTION_OF_GPT(bool, tie_weights), true),
+             activation<GPTOptions>("activation_function", "gelu_new"),
+             dropout<GPTOptions>({"resid_pdrop", "embd_pdrop", "attn_pdrop"}),
+             fixed<GPTOptions>("scale_attn_weights", true), fixed<GPTOptions>("scale_attn_by_inverse_layer_idx", false),
+             fixed<GPTOptions>("reorder_and_upcast_attn", false), fixed<GPTOptions>("add_cross_attention", false)}),
+      [](const GPTOptions&) { return gpt2_map(); }};
 }
 
 GPTFamily gpt_neo() {
   return {
-      "gpt_neo",
-      "GPTNeoForCausalLM",
-      GPTOptions().qkv_bias(false).attention_scale(1),
-      {entry("vocab_size", FIT_OPTION_OF_GPT(std::int64_t, vocab_size)),
-       entry("max_position_embeddings", FIT_OPTION_OF_GPT(std::int64_t, context_length)),
-       entry("num_layers", FIT_OPTION_OF_GPT(std::int64_t, num_layers)),
-       entry("num_heads", FIT_OPTION_OF_GPT(std::int64_t, num_heads)),
-       entry("hidden_size", FIT_OPTION_OF_GPT(std::int64_t, d_model)),
-       entry_or_null("intermediate_size", FIT_OPTION_OF_GPT(std::int64_t, hidden)), norm_eps("layer_norm_epsilon"),
-       entry("tie_word_embeddings", FIT_OPTION_OF_GPT(bool, tie_weights), true),
-       activation<GPTOptions>("activation_function", "gelu_new"),
-       dropout<GPTOptions>({"resid_dropout", "embed_dropout", "attention_dropout"}), windows_by_type()},
+      "gpt_neo", "GPTNeoForCausalLM", GPTOptions().qkv_bias(false).attention_scale(1),
+      sizes("vocab_size", length("max_position_embeddings"), "num_layers", "num_heads", "hidden_size",
+            {entry_or_null("intermediate_size", FIT_OPTION_OF_GPT(std::int64_t, hidden)),
+             norm_eps("layer_norm_epsilon"), entry("tie_word_embeddings", FIT_OPTION_OF_GPT(bool, tie_weights), true),
+             activation<GPTOptions>("activation_function", "gelu_new"),
+             dropout<GPTOptions>({"resid_dropout", "embed_dropout", "attention_dropout"}), windows_by_type()}),
       [](const GPTOptions&) {
         return concatenated({gpt_frame("transformer.wte.weight", "transformer.ln_f", "lm_head.weight"),
                              {rename("transformer.wpe.weight", "wpe.weight"), rename("transformer.h.*", "h.*"),
@@ -61,56 +52,47 @@ GPTFamily gpt_neo() {
 }
 
 GPTFamily gpt_neox() {
-  return {"gpt_neox",
-          "GPTNeoXForCausalLM",
-          GPTOptions().positions(Positions::rotary),
-          {entry("vocab_size", FIT_OPTION_OF_GPT(std::int64_t, vocab_size)),
-           entry("max_position_embeddings", FIT_OPTION_OF_GPT(std::int64_t, context_length)),
-           entry("num_hidden_layers", FIT_OPTION_OF_GPT(std::int64_t, num_layers)),
-           entry("num_attention_heads", FIT_OPTION_OF_GPT(std::int64_t, num_heads)),
-           entry("hidden_size", FIT_OPTION_OF_GPT(std::int64_t, d_model)),
-           entry("intermediate_size", FIT_OPTION_OF_GPT(std::int64_t, hidden)), norm_eps("layer_norm_eps"),
-           entry("tie_word_embeddings", FIT_OPTION_OF_GPT(bool, tie_weights), false),
-           entry("use_parallel_residual", FIT_OPTION_OF_GPT(bool, parallel), true),
-           activation<GPTOptions>("hidden_act", "gelu"), dropout<GPTOptions>({"hidden_dropout", "attention_dropout"}),
-           part_rotary("rotary_pct", 0.25, "rotary_emb_base", 10000), fixed<GPTOptions>("attention_bias", true),
-           fixed<GPTOptions>("is_decoder", false)},
-          [](const GPTOptions& o) {
-            return concatenated(
-                {gpt_frame("gpt_neox.embed_in.weight", "gpt_neox.final_layer_norm", "embed_out.weight"),
-                 {rename("gpt_neox.layers.*", "h.*"),
-                  drop("h.*.attention.bias"),  // the causal mask
-                  drop("h.*.attention.masked_bias"), drop("h.*.attention.rotary_emb.inv_freq"),
-                  rename("h.*.input_layernorm.*", "h.*.ln_1.*"), rename("h.*.post_attention_layernorm.*", "h.*.ln_2.*"),
-                  regroup("h.*.attention.query_key_value.*", "h.*.attn.qkv.*", o.num_heads(), 3),
-                  rename("h.*.attention.dense.*", "h.*.attn.proj.*"), rename("h.*.mlp.dense_h_to_4h.*", "h.*.mlp.fc.*"),
-                  rename("h.*.mlp.dense_4h_to_h.*", "h.*.mlp.proj.*")}});
-          }};
+  return {
+      "gpt_neox", "GPTNeoXForCausalLM", GPTOptions().positions(Positions::rotary),
+      sizes("vocab_size", length("max_position_embeddings"), "num_hidden_layers", "num_attention_heads", "hidden_size",
+            {entry("intermediate_size", FIT_OPTION_OF_GPT(std::int64_t, hidden)), norm_eps("layer_norm_eps"),
+             entry("tie_word_embeddings", FIT_OPTION_OF_GPT(bool, tie_weights), false),
+             entry("use_parallel_residual", FIT_OPTION_OF_GPT(bool, parallel), true),
+             activation<GPTOptions>("hidden_act", "gelu"), dropout<GPTOptions>({"hidden_dropout", "attention_dropout"}),
+             part_rotary("rotary_pct", 0.25, "rotary_emb_base", 10000), fixed<GPTOptions>("attention_bias", true),
+             fixed<GPTOptions>("is_decoder", false)}),
+      [](const GPTOptions& o) {
+        return concatenated(
+            {gpt_frame("gpt_neox.embed_in.weight", "gpt_neox.final_layer_norm", "embed_out.weight"),
+             {rename("gpt_neox.layers.*", "h.*"),
+              drop("h.*.attention.bias"),  // the causal mask
+              drop("h.*.attention.masked_bias"), drop("h.*.attention.rotary_emb.inv_freq"),
+              rename("h.*.input_layernorm.*", "h.*.ln_1.*"), rename("h.*.post_attention_layernorm.*", "h.*.ln_2.*"),
+              regroup("h.*.attention.query_key_value.*", "h.*.attn.qkv.*", o.num_heads(), 3),
+              rename("h.*.attention.dense.*", "h.*.attn.proj.*"), rename("h.*.mlp.dense_h_to_4h.*", "h.*.mlp.fc.*"),
+              rename("h.*.mlp.dense_4h_to_h.*", "h.*.mlp.proj.*")}});
+      }};
 }
 
 // One norm is before both branches.
 GPTFamily phi() {
-  return {"phi",
-          "PhiForCausalLM",
-          GPTOptions().positions(Positions::rotary).parallel(true).shared_norm(true).tie_weights(false).head_bias(true),
-          {entry("vocab_size", FIT_OPTION_OF_GPT(std::int64_t, vocab_size)),
-           entry("max_position_embeddings", FIT_OPTION_OF_GPT(std::int64_t, context_length)),
-           entry("num_hidden_layers", FIT_OPTION_OF_GPT(std::int64_t, num_layers)),
-           entry("num_attention_heads", FIT_OPTION_OF_GPT(std::int64_t, num_heads)),
-           entry_or_null("num_key_value_heads", FIT_OPTION_OF_GPT(std::int64_t, num_kv_heads)),
-           entry("hidden_size", FIT_OPTION_OF_GPT(std::int64_t, d_model)),
-           entry_or_null("intermediate_size", FIT_OPTION_OF_GPT(std::int64_t, hidden)), norm_eps("layer_norm_eps"),
-           activation<GPTOptions>("hidden_act", "gelu_new"),
-           dropout<GPTOptions>({"resid_pdrop", "embd_pdrop", "attention_dropout"}),
-           part_rotary("partial_rotary_factor", 0.5, "rope_theta", 10000),
-           fixed<GPTOptions>("tie_word_embeddings", false), fixed<GPTOptions>("qk_layernorm", false)},
-          [](const GPTOptions& o) {
-            return concatenated({llama_map(o),
-                                 gpt_frame("model.embed_tokens.weight", "model.final_layernorm", "lm_head.weight"),
-                                 {rename("lm_head.bias", "head.bias"), rename("h.*.input_layernorm.*", "h.*.ln_1.*"),
-                                  rename("h.*.self_attn.dense.*", "h.*.attn.proj.*"),
-                                  rename("h.*.mlp.fc1.*", "h.*.mlp.fc.*"), rename("h.*.mlp.fc2.*", "h.*.mlp.proj.*")}});
-          }};
+  return {
+      "phi", "PhiForCausalLM",
+      GPTOptions().positions(Positions::rotary).parallel(true).shared_norm(true).tie_weights(false).head_bias(true),
+      sizes("vocab_size", length("max_position_embeddings"), "num_hidden_layers", "num_attention_heads", "hidden_size",
+            {entry_or_null("num_key_value_heads", FIT_OPTION_OF_GPT(std::int64_t, num_kv_heads)),
+             entry_or_null("intermediate_size", FIT_OPTION_OF_GPT(std::int64_t, hidden)), norm_eps("layer_norm_eps"),
+             activation<GPTOptions>("hidden_act", "gelu_new"),
+             dropout<GPTOptions>({"resid_pdrop", "embd_pdrop", "attention_dropout"}),
+             part_rotary("partial_rotary_factor", 0.5, "rope_theta", 10000),
+             fixed<GPTOptions>("tie_word_embeddings", false), fixed<GPTOptions>("qk_layernorm", false)}),
+      [](const GPTOptions& o) {
+        return concatenated({llama_map(o),
+                             gpt_frame("model.embed_tokens.weight", "model.final_layernorm", "lm_head.weight"),
+                             {rename("lm_head.bias", "head.bias"), rename("h.*.input_layernorm.*", "h.*.ln_1.*"),
+                              rename("h.*.self_attn.dense.*", "h.*.attn.proj.*"),
+                              rename("h.*.mlp.fc1.*", "h.*.mlp.fc.*"), rename("h.*.mlp.fc2.*", "h.*.mlp.proj.*")}});
+      }};
 }
 
 // ---- Llama and its like: RMSNorm, rotary positions, and an MLP with a gate ------------------------------------------
@@ -118,19 +100,11 @@ GPTFamily phi() {
 GPTOptions llama_options() { return family_options("llama"); }
 
 std::vector<Entry<GPTOptions>> llama_entries(std::vector<Entry<GPTOptions>> more) {
-  std::vector<Entry<GPTOptions>> all = {
-      entry("vocab_size", FIT_OPTION_OF_GPT(std::int64_t, vocab_size)),
-      entry("max_position_embeddings", FIT_OPTION_OF_GPT(std::int64_t, context_length)),
-      entry("num_hidden_layers", FIT_OPTION_OF_GPT(std::int64_t, num_layers)),
-      entry("num_attention_heads", FIT_OPTION_OF_GPT(std::int64_t, num_heads)),
-      entry_or_null("num_key_value_heads", FIT_OPTION_OF_GPT(std::int64_t, num_kv_heads)),
-      entry("hidden_size", FIT_OPTION_OF_GPT(std::int64_t, d_model)),
-      entry("intermediate_size", FIT_OPTION_OF_GPT(std::int64_t, hidden)),
-      dropout<GPTOptions>({"attention_dropout"}),
-      head_size(),
-  };
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
+  more.insert(more.begin(), {entry_or_null("num_key_value_heads", FIT_OPTION_OF_GPT(std::int64_t, num_kv_heads)),
+                             entry("intermediate_size", FIT_OPTION_OF_GPT(std::int64_t, hidden)),
+                             dropout<GPTOptions>({"attention_dropout"}), head_size()});
+  return sizes("vocab_size", length("max_position_embeddings"), "num_hidden_layers", "num_attention_heads",
+               "hidden_size", more);
 }
 
 Entry<GPTOptions> eps(double absent) { return norm_eps("rms_norm_eps", absent); }
