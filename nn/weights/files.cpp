@@ -18,12 +18,12 @@ LoadReport report(const Layer& layer, const std::vector<io::Stored>& theirs, con
 }  // namespace
 
 // A map names weights. It has no names for the tensors from which a weight is computed.
-void check_plain_weights(const char* op, const Layer& layer) {
+void check_plain_weights(const char* op, const Layer& layer, const char* or_else) {
   for (const auto& [name, p] : layer.named_layers<detail::Parametrized>())
     check::fail(op, name, p->parametrization ? " is parametrised" : " is quantised",
                 ", which the names of the map can't say: ",
-                p->parametrization ? "merge_lora() or remove_parametrization()" : "remove_parametrization()",
-                " first, or save without a map");
+                p->parametrization ? "merge_lora() or remove_parametrization()" : "remove_parametrization()", " first",
+                or_else);
 }
 
 void load_weights(Layer& layer, const StateDict& theirs, const NameMap& map) {
@@ -53,7 +53,7 @@ LoadReport load_fitting_weights(Layer& layer, const std::string& path, const Nam
 }
 
 void save_weights(const std::string& path, const Layer& layer, const NameMap& map) {
-  if (!map.empty()) check_plain_weights("save_weights", layer);
+  if (!map.empty()) check_plain_weights("save_weights", layer, ", or save without a map");
   const StateDict theirs = to_theirs(layer.state_dict(), map);
   const std::string end = ".npz";
   if (path.size() >= end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0)

@@ -11,7 +11,6 @@
 #include "fit/nn/weights/weights.hpp"
 #include "fit/ops/ops.hpp"
 #include "io/gguf.hpp"
-#include "layer/parametrized.hpp"
 #include "models/gpt_options.hpp"
 #include "tensor/check.hpp"
 #include "unicode/characters.hpp"
@@ -73,27 +72,24 @@ NameMap gguf_names(const GPT& gpt) {
   return map;
 }
 
-void expect(bool fits, const char* option, const char* needed) {
-  if (!fits) check::fail(save_op, option, " differs: llama.cpp's models need ", needed, "; make the model with it");
-}
-
 // The architecture of a model. What llama.cpp has no key for is an Error.
 std::string architecture_of(const GPTOptions& o) {
   const bool gpt2 = o.positions() == Positions::learned, qkv_bias = o.qkv_bias().value_or(o.bias());
   const RotaryTableOptions& r = o.rotary();
-  expect(gpt2 || o.positions() == Positions::rotary, "positions", "Positions::learned or Positions::rotary");
-  expect(!has_window(o), "window", "all keys, 0");
-  expect(o.logit_cap() == 0, "logit_cap", "none, 0");
-  expect(o.attention_logit_cap() == 0, "attention_logit_cap", "none, 0");
+  const auto expect = [](const std::vector<Needed>& all) { check_options(save_op, "llama.cpp's models", all); };
+  expect({{gpt2 || o.positions() == Positions::rotary, "positions", "Positions::learned or Positions::rotary"},
+          {!has_window(o), "window", "all keys, 0"},
+          {o.logit_cap() == 0, "logit_cap", "none, 0"},
+          {o.attention_logit_cap() == 0, "attention_logit_cap", "none, 0"}});
   if (gpt2) {
-    expect(o.activation() == Activation::gelu_tanh, "activation", "Activation::gelu_tanh");
+    expect({{o.activation() == Activation::gelu_tanh, "activation", "Activation::gelu_tanh"}});
     return "gpt2";
   }
-  expect(o.activation() == Activation::swiglu, "activation", "Activation::swiglu");
-  expect(!o.bias(), "bias", "none, false (qkv_bias may be true)");
-  expect(!(o.qk_norm() && qkv_bias), "qkv_bias", "none with qk_norm, false");
-  expect(r.scaling() == RotaryScaling::none || r.scaling() == RotaryScaling::linear, "rotary.scaling",
-         "RotaryScaling::none or RotaryScaling::linear");
+  expect({{o.activation() == Activation::swiglu, "activation", "Activation::swiglu"},
+          {!o.bias(), "bias", "none, false (qkv_bias may be true)"},
+          {!(o.qk_norm() && qkv_bias), "qkv_bias", "none with qk_norm, false"},
+          {r.scaling() == RotaryScaling::none || r.scaling() == RotaryScaling::linear, "rotary.scaling",
+           "RotaryScaling::none or RotaryScaling::linear"}});
   const auto fits = [&](const char* name) {
     const GPTOptions family = family_options(name);
     return family.qk_norm() == o.qk_norm() && family.qkv_bias() == qkv_bias;
@@ -401,9 +397,7 @@ GGUFTokenizer gguf_tokenizer(const text::BytePairVocabulary& v) {
 
 void save_gguf(const std::string& path, const GPT& model, const GGUFTokenizer& tokenizer, const SaveGGUFOptions& save) {
   const GPTOptions& o = model.options();
-  for (const auto& [name, p] : model.named_layers<detail::Parametrized>())
-    check::fail(save_op, name, p->parametrization ? " is parametrised: merge_lora()" : " is quantised:",
-                p->parametrization ? " or" : "", " remove_parametrization() first");
+  check_plain_weights(save_op, model);
   const std::string architecture = architecture_of(o);
   check_tokenizer(tokenizer, o);
   io::GGUFKeys keys = keys_of(o, architecture, save);

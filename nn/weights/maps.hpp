@@ -11,6 +11,15 @@ namespace fit::nn {
 /// What all models of a family have, by its name in config.json and in GGUF: gpt2, llama, qwen2, qwen3.
 GPTOptions family_options(const std::string& family);
 
+/// An option of a model, and what the models of the other library compute.
+struct Needed {
+  bool fits;
+  const char *option, *value;
+};
+/// Throws Error in the name of `op` for the first that does not fit: weights have the same names and shapes with many
+/// options, and mean something else.
+void check_options(const char* op, const char* models, const std::vector<Needed>& all);
+
 NameMap concatenated(const std::vector<NameMap>& maps);
 
 NameMap nanogpt_map();

@@ -58,20 +58,13 @@ void add(NameMap& all, const Layer& layer, const std::string& path) {
 
 }  // namespace
 
-namespace {
-
-// An option of a model, and what the models of the other library compute.
-struct Needed {
-  bool fits;
-  const char *option, *value;
-};
-
-// Weights have the same names and shapes with many options, and mean something else.
 void check_options(const char* op, const char* models, const std::vector<Needed>& all) {
   for (const Needed& needed : all)
     if (!needed.fits)
       check::fail(op, needed.option, " differs: ", models, " need ", needed.value, "; make the model with it");
 }
+
+namespace {
 
 // What no model of these libraries has.
 void check_parts(const char* op, const char* models, const GPTOptions& o) {

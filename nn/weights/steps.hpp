@@ -14,7 +14,8 @@ std::vector<io::Stored> mapped_to_ours(std::vector<io::Stored> theirs, const Nam
 /// mappings of it, and are read at their first use.
 void map_weights(Layer& layer, const std::string& path, const NameMap& map);
 
-/// Throws Error in the name of `op` if a weight is parametrised or int8: a map has no names for it.
-void check_plain_weights(const char* op, const Layer& layer);
+/// Throws Error in the name of `op` if a weight is parametrised or int8: a map has no names for it. `or_else` ends the
+/// advice.
+void check_plain_weights(const char* op, const Layer& layer, const char* or_else = "");
 
 }  // namespace fit::nn
