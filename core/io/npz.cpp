@@ -4,6 +4,7 @@
 
 #include <unordered_set>
 
+#include "base/affixes.hpp"
 #include "io/atomic_file.hpp"
 #include "io/kind.hpp"
 #include "io/npy.hpp"
@@ -29,10 +30,9 @@ std::vector<io::Stored> io::open_npz(const std::string& path) {
   std::vector<Stored> all;
   std::unordered_set<std::string> names;
   for (const io::ZipReader::Member& m : zip.members()) {
-    const std::size_t length = m.name.size();
-    if (length <= ending.size() || m.name.compare(length - ending.size(), ending.size(), ending) != 0)
+    if (m.name == ending || !ends_with(m.name, ending))
       file.fail("member '", io::shown(m.name), "' is no array: expected names that end with .npy");
-    const std::string name = m.name.substr(0, length - ending.size());
+    const std::string name = m.name.substr(0, m.name.size() - ending.size());
     if (!names.insert(name).second) file.fail("the array '", io::shown(name), "' is there twice");
     io::InputFile member(op, path + ", array '" + io::shown(name) + "'", zip.read(m));
     const NpyArray x = read_npy(member);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/affixes.hpp"
+
 namespace fit::io {
 namespace {
 
@@ -140,10 +142,8 @@ std::string ZipReader::read(const Member& m) {
 }
 
 bool holds_pickle(const ZipReader& zip) {
-  const std::string name = "data.pkl";
-  return std::any_of(zip.members().begin(), zip.members().end(), [&](const ZipReader::Member& m) {
-    return m.name.size() >= name.size() && m.name.compare(m.name.size() - name.size(), name.size(), name) == 0;
-  });
+  return std::any_of(zip.members().begin(), zip.members().end(),
+                     [](const ZipReader::Member& m) { return ends_with(m.name, "data.pkl"); });
 }
 
 std::string zip_header(const ZipEntry& e) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/affixes.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {
@@ -62,7 +63,7 @@ Tensor at(const StateDict& state, const std::string& name) {
 StateDict under(const StateDict& state, const std::string& prefix) {
   StateDict below;
   for (const auto& [name, tensor] : state)
-    if (name.compare(0, prefix.size(), prefix) == 0) below.emplace_back(name.substr(prefix.size()), tensor);
+    if (starts_with(name, prefix)) below.emplace_back(name.substr(prefix.size()), tensor);
   return below;
 }
 

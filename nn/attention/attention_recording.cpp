@@ -7,6 +7,7 @@
 #include "attention/attend.hpp"
 #include "attention/token_scores.hpp"
 #include "common/functions.hpp"
+#include "common/pattern.hpp"
 #include "fit/ops/ops.hpp"
 #include "tensor/check.hpp"
 
@@ -110,7 +111,7 @@ void AttentionRecording::name_tokens(const std::string& layer, const std::vector
   std::vector<AttentionRecord> named = records_;
   bool any = false;
   for (AttentionRecord& r : named) {
-    if (!layer.empty() && r.layer != layer && r.layer.compare(0, layer.size() + 1, layer + '.') != 0) continue;
+    if (!nn::is_below(r.layer, layer)) continue;
     any = true;
     r.queries = queries;
     r.keys = keys;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "base/affixes.hpp"
 #include "chat/jinja.hpp"
 #include "common/utf8.hpp"
 #include "unicode/characters.hpp"
@@ -147,14 +148,11 @@ Value split(const std::string& text, const Arguments& a) {
   return list;
 }
 
-bool begins_with(const std::string& text, const std::string& what, bool at_end) {
-  return text.size() >= what.size() && text.compare(at_end ? text.size() - what.size() : 0, what.size(), what) == 0;
-}
-
 bool begins_with_any(const std::string& text, const Value& what, bool at_end) {
   if (what.is_array())
     return std::any_of(what.begin(), what.end(), [&](const Value& one) { return begins_with_any(text, one, at_end); });
-  return begins_with(text, string_in("startswith", what), at_end);
+  const std::string& affix = string_in("startswith", what);
+  return at_end ? ends_with(text, affix) : starts_with(text, affix);
 }
 
 Value selected(const Value& list, const Arguments& a, bool wanted) {

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/affixes.hpp"
 #include "base/joined.hpp"
 #include "common/lent.hpp"
 #include "common/retype.hpp"
@@ -74,7 +75,7 @@ bool same_values(const io::Stored& a, const io::Stored& b) {
 // Whether PyTorch's BatchNorm counts batches there, which nothing here reads: beside a running mean of mine.
 bool counts_batches(const std::string& name, const StateDict& mine) {
   const std::string end = "num_batches_tracked";
-  if (name.size() < end.size() || name.compare(name.size() - end.size(), end.size(), end) != 0) return false;
+  if (!ends_with(name, end)) return false;
   const std::string beside = name.substr(0, name.size() - end.size()) + "running_mean";
   return std::any_of(mine.begin(), mine.end(), [&](const auto& entry) { return entry.first == beside; });
 }
@@ -128,8 +129,7 @@ std::string line(const char* what, const std::vector<Misfit>& misfits) {
 
 // Whether `whole` is `end` behind a prefix with a dot.
 bool ends_in(const std::string& whole, const std::string& end) {
-  return whole.size() > end.size() + 1 && whole[whole.size() - end.size() - 1] == '.' &&
-         whole.compare(whole.size() - end.size(), end.size(), end) == 0;
+  return whole.size() > end.size() + 1 && ends_with(whole, '.' + end);
 }
 
 // Pairs unknown names with missing names of the same shape: first those that differ by a prefix, then the most similar.
@@ -197,9 +197,7 @@ std::string prefixed(const Comparison& c) {
 // Advice if the state is quantised and the model is not, or vice versa.
 std::string quantized(const Comparison& c) {
   const auto has = [](const std::vector<Misfit>& misfits, const std::string& end) {
-    return std::any_of(misfits.begin(), misfits.end(), [&](const Misfit& m) {
-      return m.name.size() > end.size() && m.name.compare(m.name.size() - end.size(), end.size(), end) == 0;
-    });
+    return std::any_of(misfits.begin(), misfits.end(), [&](const Misfit& m) { return ends_with(m.name, end); });
   };
   const std::vector<std::string> types{"int8", "int4"};
   for (const std::string& type : types)

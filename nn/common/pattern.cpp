@@ -7,10 +7,6 @@
 
 namespace fit::nn {
 
-bool ends_with(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 std::optional<std::vector<std::string>> match(const std::string& pattern, const std::string& name) {
   // Only the last * so far takes more letters: what an earlier one took more, it could take itself.
   std::vector<std::string> letters;

@@ -3,9 +3,14 @@
 #include <string>
 #include <vector>
 
+#include "base/affixes.hpp"
+
 namespace fit::nn {
 
-bool ends_with(const std::string& text, const std::string& end);
+/// Whether the name is that of the layer or of what is below it. All is below the model itself, whose name is empty.
+inline bool is_below(const std::string& name, const std::string& layer) {
+  return layer.empty() || name == layer || starts_with(name, layer + '.');
+}
 
 /// The text that each * matches: at least one character, as few as possible. Nothing if the name doesn't match.
 std::optional<std::vector<std::string>> match(const std::string& pattern, const std::string& name);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <memory>
 
+#include "base/affixes.hpp"
 #include "base/from_chars.hpp"
 #include "io/input_file.hpp"
 #include "io/kind.hpp"
@@ -19,7 +20,7 @@ std::string read_text(const std::string& path) { return io::InputFile("read_text
 namespace {
 
 // Where a text begins behind its byte order mark.
-std::size_t after_bom(const std::string& text) { return text.compare(0, 3, "\xEF\xBB\xBF") == 0 ? 3 : 0; }
+std::size_t after_bom(const std::string& text) { return starts_with(text, "\xEF\xBB\xBF") ? 3 : 0; }
 
 }  // namespace
 

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <map>
 
-#include "common/pattern.hpp"
+#include "base/affixes.hpp"
 #include "fit/io/safetensors.hpp"
 #include "fit/nn/hub/hub.hpp"
 #include "fit/nn/layers/fine_tune.hpp"
@@ -170,7 +170,7 @@ Adapters read_adapters(const std::string& path, const Rows& theirs, const Scalin
   };
   for (const auto& [name, x] : load_safetensors(path).tensors) {
     const bool first = ends_with(name, ".lora_A.weight");
-    if (name.rfind(peft_prefix, 0) != 0 || (!first && !ends_with(name, ".lora_B.weight")))
+    if (!starts_with(name, peft_prefix) || (!first && !ends_with(name, ".lora_B.weight")))
       fail(name, " is no part of a LoRA adapter: expected base_model.model.LAYER.lora_A.weight and .lora_B.weight");
     const std::string given = without(name, ".lora_A.weight").substr(std::string(peft_prefix).size());
     const std::string* const layer = known(theirs, given);

@@ -9,7 +9,7 @@
 #include <unordered_set>
 
 #include "attention/attend.hpp"
-#include "common/pattern.hpp"
+#include "base/affixes.hpp"
 #include "fit/tensor/random.hpp"
 #include "graph/node.hpp"
 #include "layer/buffers.hpp"

@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "common/pattern.hpp"
 #include "fit/tensor/random.hpp"
 #include "graph/node.hpp"
 #include "layer/buffers.hpp"
@@ -85,10 +86,6 @@ void list(const Layer& layer, const std::string& name, int depth, ModelSummary& 
     list(*below, name.empty() ? child : name + '.' + child, depth + 1, all, layers);
 }
 
-bool is_below(const std::string& name, const std::string& layer) {
-  return layer.empty() || name.compare(0, layer.size() + 1, layer + '.') == 0;
-}
-
 // Counts each parameter in its first layer.
 void count_parameters(const Layer& model, ModelSummary& all) {
   std::map<const void*, std::string> first;
@@ -148,9 +145,9 @@ std::string percent(double share) {
 using Row = std::vector<std::string>;
 
 std::string output_text(const ModelSummary& all, const LayerSummary& s) {
-  const bool used = s.calls > 0 || std::any_of(all.layers.begin(), all.layers.end(), [&](const LayerSummary& other) {
-                      return other.calls > 0 && is_below(other.name, s.name);
-                    });
+  const bool used = std::any_of(all.layers.begin(), all.layers.end(), [&](const LayerSummary& other) {
+    return other.calls > 0 && is_below(other.name, s.name);
+  });
   if (!used) return "not called";
   return (s.output ? s.output->str() : "-") + (s.calls > 1 ? ", " + std::to_string(s.calls) + " calls" : "");
 }

@@ -8,6 +8,7 @@
 
 #include "common/class_name.hpp"
 #include "common/load.hpp"
+#include "common/pattern.hpp"
 #include "common/retype.hpp"
 #include "fit/base/memory.hpp"
 #include "fit/tensor/lookup.hpp"
@@ -44,11 +45,8 @@ StateDict Layer::named_parameters(const std::vector<std::string>& of) const {
   StateDict some;
   for (const auto& [name, parameter] : named_parameters()) {
     bool wanted = false;
-    for (std::size_t i = 0; i < of.size(); ++i) {
-      const bool in =
-          name.compare(0, of[i].size(), of[i]) == 0 && (name.size() == of[i].size() || name[of[i].size()] == '.');
-      if (in) found[i] = wanted = true;
-    }
+    for (std::size_t i = 0; i < of.size(); ++i)
+      if (!of[i].empty() && is_below(name, of[i])) found[i] = wanted = true;
     if (wanted) some.emplace_back(name, parameter);
   }
   for (std::size_t i = 0; i < of.size(); ++i)

@@ -7,6 +7,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "base/affixes.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
@@ -143,7 +144,7 @@ std::string Fields::next(const char*& names) {
   for (; *names && *names != ','; ++names)
     if (*names != ' ') name += *names;
   if (*names) ++names;
-  return name.rfind("this->", 0) == 0 ? name.substr(6) : name;
+  return starts_with(name, "this->") ? name.substr(6) : name;
 }
 
 void Fields::add_span(const std::string& name, const void* begin, std::size_t size) {

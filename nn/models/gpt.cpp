@@ -4,8 +4,8 @@
 
 #include "attention/attend.hpp"
 #include "attention/project_heads.hpp"
+#include "base/affixes.hpp"
 #include "base/joined.hpp"
-#include "common/pattern.hpp"
 #include "fit/backward/activation_checkpoint.hpp"
 #include "fit/graph/named_values.hpp"
 #include "fit/nn/loss/loss.hpp"

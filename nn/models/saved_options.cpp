@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/affixes.hpp"
 #include "base/from_chars.hpp"
 #include "fit/nn/models/bert.hpp"
 #include "tensor/check.hpp"
@@ -179,7 +180,7 @@ std::string differing_options(const Layer& layer, const Strings& metadata, const
   for (const auto& [key, here] : saved_options(layer, part)) {
     const std::string name = key.substr(options_prefix.size());
     const auto there = metadata.find(key);
-    const bool free = name.size() >= 7 && name.compare(name.size() - 7, 7, "dropout") == 0;
+    const bool free = ends_with(name, "dropout");
     if (there == metadata.end() || there->second == here || free) continue;
     list += joined("\n  ", name, " is ", there->second, " in the file, ", here, " here");
   }

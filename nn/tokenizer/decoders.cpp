@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/affixes.hpp"
 #include "common/utf8.hpp"
 #include "tokenizer/parts.hpp"
 #include "unicode/characters.hpp"
@@ -100,7 +101,7 @@ Decoder word_piece_decoder(const io::Config& part) {
         {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
         {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
     for (std::size_t i = 0; i < tokens.size(); ++i) {
-      if (i > 0 && tokens[i].compare(0, prefix.size(), prefix) == 0)
+      if (i > 0 && starts_with(tokens[i], prefix))
         tokens[i].erase(0, prefix.size());
       else if (i > 0)
         tokens[i].insert(0, " ");
@@ -125,11 +126,9 @@ Decoder strip_decoder(const io::Config& part) {
   const std::int64_t start = part.integer("start"), stop = part.integer("stop");
   return [=](Contents& tokens) {
     for (std::string& token : tokens) {
-      for (std::int64_t i = 0; i < start && !content.empty() && token.compare(0, content.size(), content) == 0; ++i)
+      for (std::int64_t i = 0; i < start && !content.empty() && starts_with(token, content); ++i)
         token.erase(0, content.size());
-      for (std::int64_t i = 0; i < stop && !content.empty() && token.size() >= content.size() &&
-                               token.compare(token.size() - content.size(), content.size(), content) == 0;
-           ++i)
+      for (std::int64_t i = 0; i < stop && !content.empty() && ends_with(token, content); ++i)
         token.erase(token.size() - content.size());
     }
   };

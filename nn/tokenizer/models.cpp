@@ -3,6 +3,7 @@
 #include <limits>
 #include <queue>
 
+#include "base/affixes.hpp"
 #include "common/utf8.hpp"
 #include "tensor/check.hpp"
 #include "tokenizer/parts.hpp"
@@ -114,7 +115,7 @@ class BytePairModel final : public Model {
         if (!merge.is_array() || merge.size() != 2 || !merge[0].is_string() || !merge[1].is_string()) wrong();
         a = merge[0].text(), b = merge[1].text();
       }
-      if (b.compare(0, prefix_.size(), prefix_) != 0) wrong();
+      if (!starts_with(b, prefix_)) wrong();
       const std::int64_t first = id(a), second = id(b), joined = id(a + b.substr(prefix_.size()));
       if (first < 0 || second < 0 || joined < 0) wrong();
       merges_[key_of(first, second)] = {merges_read_++, joined};

@@ -1,3 +1,4 @@
+#include "base/affixes.hpp"
 #include "tokenizer/parts.hpp"
 #include "tokenizer/regex.hpp"
 #include "unicode/characters.hpp"
@@ -90,8 +91,8 @@ PreTokenizer metaspace(const io::Config& part) {
   return [=](std::vector<Normalized>& parts) {
     each_part(parts, [&](Normalized& one) {
       one.replace(space, sign);
-      const bool there = one.text().compare(0, sign.size(), sign) == 0;
-      if (!there && (scheme == "always" || (scheme == "first" && one.begin() == 0))) one.prepend(sign);
+      if (!starts_with(one.text(), sign) && (scheme == "always" || (scheme == "first" && one.begin() == 0)))
+        one.prepend(sign);
       return splits_words ? one.split(sign_pattern, Behavior::merged_with_next) : std::vector<Normalized>{one};
     });
   };

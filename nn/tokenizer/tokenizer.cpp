@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "base/affixes.hpp"
 #include "common/utf8.hpp"
 #include "fit/ops/ops.hpp"
 #include "io/atomic_file.hpp"
@@ -272,10 +273,8 @@ TokenStream::TokenStream(Tokenizer tokenizer, SpecialTokens special)
 std::string TokenStream::push(std::int64_t id) {
   ids_.push_back(id);
   const std::string text = tokenizer_.decode(ids_, special_);
-  const std::string unfinished = "\xEF\xBF\xBD";
-  const bool ends = text.size() >= unfinished.size() &&
-                    text.compare(text.size() - unfinished.size(), unfinished.size(), unfinished) == 0;
-  if (text.size() <= shown_bytes_ || ends) return {};
+  const char* const unfinished = "\xEF\xBF\xBD";
+  if (text.size() <= shown_bytes_ || ends_with(text, unfinished)) return {};
   std::string fresh = text.substr(shown_bytes_);
   // The tokens of this text stay, because decoders treat the first token in another way.
   ids_.erase(ids_.begin(), ids_.begin() + static_cast<std::ptrdiff_t>(shown_ids_));

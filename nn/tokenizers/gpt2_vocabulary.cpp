@@ -2,6 +2,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "base/affixes.hpp"
 #include "fit/nn/data/readers.hpp"
 #include "fit/nn/tokenizers/tokenizers.hpp"
 #include "io/json.hpp"
@@ -106,7 +107,7 @@ GPT2Vocabulary GPT2Vocabulary::load(const std::string& vocab_json, const std::st
   std::int64_t number = 0;
   for (const std::string& line : data::read_lines(merges_txt)) {
     ++number;
-    if (line.empty() || (number == 1 && line.compare(0, 9, "#version:") == 0)) continue;
+    if (line.empty() || (number == 1 && starts_with(line, "#version:"))) continue;
     const std::size_t blank = line.find(' ');
     const auto id = [&](const std::string& token) {
       const auto found = ids.find(token);

@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/affixes.hpp"
 #include "fit/nn/data/readers.hpp"
 #include "fit/nn/tokenizers/tokenizers.hpp"
 #include "fit/ops/ops.hpp"
@@ -162,7 +163,7 @@ std::string WordPieces::decode(const Tensor& ids) const {
   for (const std::int64_t id : ids.to_vector<std::int64_t>()) {
     const std::string& piece = token(id);
     if (id == pad_ || id == begin_ || id == end_) continue;
-    const bool within = piece.compare(0, 2, "##") == 0;
+    const bool within = starts_with(piece, "##");
     if (!within && !text.empty()) text += ' ';
     text += within ? piece.substr(2) : piece;
   }

@@ -1,3 +1,4 @@
+#include "base/affixes.hpp"
 #include "common/load.hpp"
 #include "fit/io/npz.hpp"
 #include "fit/io/safetensors.hpp"
@@ -55,8 +56,7 @@ LoadReport load_fitting_weights(Layer& layer, const std::string& path, const Nam
 void save_weights(const std::string& path, const Layer& layer, const NameMap& map) {
   if (!map.empty()) check_plain_weights("save_weights", layer, ", or save without a map");
   const StateDict theirs = to_theirs(layer.state_dict(), map);
-  const std::string end = ".npz";
-  if (path.size() >= end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0)
+  if (ends_with(path, ".npz"))
     save_npz(path, theirs);
   else
     save_safetensors(path, theirs, saved_options(layer));

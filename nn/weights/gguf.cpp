@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/affixes.hpp"
 #include "common/load.hpp"
 #include "fit/nn/tokenizers/tokenizers.hpp"
 #include "fit/nn/weights/weights.hpp"
@@ -253,7 +254,7 @@ class Keys {
          {".vocab_size", ".tensor_data_layout", ".rope.scaling.original_context_length", ".rope.scaling.finetuned"})
       read_.insert(architecture + harmless);
     for (const auto& [key, value] : values_)
-      if (key.rfind(architecture + '.', 0) == 0 && read_.count(key) == 0 && *value != io::GGUFValue(std::int64_t{0}) &&
+      if (starts_with(key, architecture + '.') && read_.count(key) == 0 && *value != io::GGUFValue(std::int64_t{0}) &&
           *value != io::GGUFValue(0.))
         file_.fail("key '", architecture, '.', io::shown(key.substr(architecture.size() + 1)),
                    "' is not known here, and could change the result");

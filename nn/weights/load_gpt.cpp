@@ -1,7 +1,7 @@
 #include <map>
 
+#include "base/affixes.hpp"
 #include "base/joined.hpp"
-#include "common/pattern.hpp"
 #include "fit/io/safetensors.hpp"
 #include "fit/nn/layer/init.hpp"
 #include "fit/nn/layers/quantize.hpp"

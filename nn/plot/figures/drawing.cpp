@@ -5,6 +5,7 @@
 #include <cctype>
 #include <map>
 
+#include "base/affixes.hpp"
 #include "fit/base/error.hpp"
 #include "tensor/check.hpp"
 
@@ -71,7 +72,7 @@ struct Darken {
   void operator()(Text& t) const {
     const std::string name = t.style.name;
     if (name == "on-cell turns") t.style.fill = ink_on(t.style.fill), t.style.name = "on-cell";  // the other ink
-    if (name.rfind("on-cell", 0) != 0) turn(t.style.fill);
+    if (!starts_with(name, "on-cell")) turn(t.style.fill);
   }
   void operator()(Box& b) const { turn(b.fill); }
   void operator()(Line& l) const { turn(l.stroke); }

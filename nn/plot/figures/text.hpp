@@ -16,9 +16,6 @@ std::string counted(std::int64_t n, const std::string& one, const std::string& m
 std::string printable(const std::string& text);
 std::string escape_xml(const std::string& text);
 std::string escaped_lines(const std::string& text);  // each line by escape_xml()
-inline bool begins_with(const std::string& text, const std::string& start) {
-  return text.compare(0, start.size(), start) == 0;
-}
 std::int64_t code_points(const std::string& utf8);
 // Truncates text to `limit` code points; "…" marks the cut.
 std::string shorten(const std::string& utf8, std::int64_t limit);

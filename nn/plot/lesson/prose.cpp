@@ -4,6 +4,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "base/affixes.hpp"
 #include "plot/figures/text.hpp"
 
 namespace fit::plot {
@@ -19,7 +20,7 @@ std::string trimmed(const std::string& s) {
 // Addresses of the web, of places on the page and of files beside it; no script.
 bool is_harmless(const std::string& address) {
   const std::size_t colon = address.find(':');
-  return colon == std::string::npos || begins_with(address, "https:") || begins_with(address, "http:");
+  return colon == std::string::npos || starts_with(address, "https:") || starts_with(address, "http:");
 }
 
 std::string inline_html(const std::string& s);
@@ -80,7 +81,7 @@ std::string inline_html(const std::string& s) {
     }
     flush();
     // A formula and the comma behind it stay on one line.
-    if (begins_with(part, "<math") && at < s.size() && std::strchr(".,;:!?)", s[at]))
+    if (starts_with(part, "<math") && at < s.size() && std::strchr(".,;:!?)", s[at]))
       part = "<span class=\"nobreak\">" + part + s[at++] + "</span>";
     html += part;
   }
@@ -90,7 +91,7 @@ std::string inline_html(const std::string& s) {
 
 // "- x" and "1. x": how far the text is in; 0: it is no item.
 std::size_t item_indent(const std::string& line) {
-  if (begins_with(line, "- ")) return 2;
+  if (starts_with(line, "- ")) return 2;
   std::size_t i = 0;
   while (i < line.size() && std::isdigit(static_cast<unsigned char>(line[i]))) ++i;
   return i > 0 && line.compare(i, 2, ". ") == 0 ? i + 2 : 0;
@@ -101,7 +102,7 @@ std::string list_html(const Lines& lines, std::size_t& at) {
   std::string html = numbered ? "<ol>\n" : "<ul>\n";
   while (at < lines.size() && item_indent(lines[at]) > 0 && (lines[at][0] != '-') == numbered) {
     std::string text = lines[at].substr(item_indent(lines[at]));
-    while (++at < lines.size() && begins_with(lines[at], "  ")) text += ' ' + trimmed(lines[at]);
+    while (++at < lines.size() && starts_with(lines[at], "  ")) text += ' ' + trimmed(lines[at]);
     html += "<li>" + inline_html(text) + "</li>\n";
   }
   return html + (numbered ? "</ol>\n" : "</ul>\n");
@@ -109,7 +110,7 @@ std::string list_html(const Lines& lines, std::size_t& at) {
 
 std::string table_html(const Lines& lines, std::size_t& at) {
   std::string html = "<table class=\"scrolls\">\n";
-  for (bool first = true; at < lines.size() && begins_with(lines[at], "|"); ++at) {
+  for (bool first = true; at < lines.size() && starts_with(lines[at], "|"); ++at) {
     if (lines[at].find_first_not_of("|-: ") == std::string::npos) continue;
     std::istringstream cells(lines[at].substr(1));
     html += "<tr>";

@@ -4,6 +4,7 @@
 #include <regex>
 #include <sstream>
 
+#include "base/affixes.hpp"
 #include "plot/figures/text.hpp"
 #include "tensor/check.hpp"
 
@@ -18,13 +19,13 @@ std::string after_spaces(const std::string& line) {
 
 bool is_prose(const std::string& line) {
   const std::string s = after_spaces(line);
-  return begins_with(s, "///") && (s.size() == 3 || s[3] == ' ');
+  return starts_with(s, "///") && (s.size() == 3 || s[3] == ' ');
 }
 
 // Whether the line is only "lesson.cell();", for any name of the lesson.
 bool is_mark(const std::string& line) {
   const std::string s = after_spaces(line), end = ".cell();";
-  return s.size() > end.size() && s.compare(s.size() - end.size(), end.size(), end) == 0 &&
+  return s.size() > end.size() && ends_with(s, end) &&
          s.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ==
              s.size() - end.size();
 }
@@ -97,10 +98,10 @@ Statement statement_at(const std::vector<std::string>& code, std::size_t first) 
 // is shown.
 bool checks_or_draws(const std::string& statement) {
   if (begins_call(statement, "claim|at_least|at_most|figure|picture|heads|page|ask|product|text|vary|progress") ||
-      (begins_with(statement, "return ") && checks_or_draws(statement.substr(7))))
+      (starts_with(statement, "return ") && checks_or_draws(statement.substr(7))))
     return true;
   const bool opens_block = statement[statement.find_last_not_of(' ')] == '{';
-  return !opens_block && !begins_with(statement, "plot::print_") && statement.find("plot::") != std::string::npos;
+  return !opens_block && !starts_with(statement, "plot::print_") && statement.find("plot::") != std::string::npos;
 }
 
 // Moves the statements that check or draw from `code` to the result. Questions are left out: they hold the answers.
@@ -126,7 +127,7 @@ std::vector<std::string> take_checks(std::vector<std::string>& code) {
 }
 
 // Whether a line only makes the source a program.
-bool is_preamble(const std::string& line) { return begins_with(line, "#include") || begins_with(line, "using "); }
+bool is_preamble(const std::string& line) { return starts_with(line, "#include") || starts_with(line, "using "); }
 
 }  // namespace
 
@@ -166,7 +167,7 @@ std::vector<SourceCell> source_cells(const std::string& name, const std::string&
     } else if (!after_spaces(line).empty()) {
       demand_mark();
       const std::string s = after_spaces(line);
-      shown = (shown && s != not_shown && !begins_with(line, "int main(")) || s == shown_again;
+      shown = (shown && s != not_shown && !starts_with(line, "int main(")) || s == shown_again;
       code.push_back(shown && s != shown_again && !is_preamble(line) ? line : "");
     } else if (!code.empty()) {
       code.emplace_back();
@@ -188,7 +189,7 @@ std::string names_at(const std::string& text, int line) {
   const auto at = [&](int number) { return after_spaces(lines[number - 1]); };
   const auto ends = [&](int number) {
     const std::string s = at(number);
-    return s.empty() || s.back() == ';' || s.back() == '{' || s.back() == '}' || begins_with(s, "//");
+    return s.empty() || s.back() == ';' || s.back() == '{' || s.back() == '}' || starts_with(s, "//");
   };
   int first = line, last = line;
   while (first > 1 && !ends(first - 1)) --first;
