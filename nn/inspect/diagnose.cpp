@@ -13,6 +13,7 @@
 #include "fit/tensor/random.hpp"
 #include "graph/node.hpp"
 #include "layer/buffers.hpp"
+#include "layer/innermost_name.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -92,13 +93,8 @@ class Diagnoser final : public Observer {
   std::vector<Leaf> unlisted;  // leaves that require a gradient and are no parameters of the model
 
  private:
-  std::string place() const {
-    for (const LayerCall* c = innermost_call(); c; c = c->outer)
-      if (const auto name = names_.find(&c->layer); name != names_.end()) return name->second;
-    return {};
-  }
   std::string location(const char* op) const {
-    const std::string where = place();
+    const std::string where = innermost_name(names_);
     return where.empty() ? op : op + (" in " + where);
   }
 
@@ -111,7 +107,7 @@ class Diagnoser final : public Observer {
       if (!x) continue;
       const auto from = from_.find(x->storage);
       if (from == from_.end() && x->node && x->node->leaf() && leaves_.insert(x->node).second)
-        unlisted.push_back({e.inputs[i], location(op), place()});
+        unlisted.push_back({e.inputs[i], location(op), innermost_name(names_)});
       if (from == from_.end()) continue;
       for (std::size_t p = 0; p < live.size(); ++p) {
         if (!from->second[p]) continue;
@@ -140,7 +136,7 @@ class Diagnoser final : public Observer {
   }
 
   ActivationCount& at(const char* op) {
-    const std::string name = place();
+    const std::string name = innermost_name(names_);
     for (ActivationCount& a : activations)
       if (a.name == name && a.op == op) return a;
     inputs.push_back(0);

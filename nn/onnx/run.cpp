@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "fit/graph/graph.hpp"
+#include "layer/innermost_name.hpp"
 
 namespace fit::nn::onnx {
 namespace {
@@ -20,11 +21,7 @@ class Recorder final : public Observer {
     if (e.in_backward) return;
     Operation o;
     o.op = e.op;
-    for (const LayerCall* call = innermost_call(); call; call = call->outer)
-      if (const auto found = names_.find(&call->layer); found != names_.end()) {
-        o.layer = found->second;
-        break;
-      }
+    o.layer = innermost_name(names_);
     for (int i = 0; i < e.inputs.size(); ++i) o.inputs.push_back(e.inputs[i]);
     for (int i = 0; i < e.output_count; ++i) {
       o.outputs.push_back(e.outputs[i]);
