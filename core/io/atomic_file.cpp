@@ -10,6 +10,7 @@
 #include <climits>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "fit/base/error.hpp"
@@ -117,6 +118,12 @@ void AtomicFile::commit(const std::function<void(const std::string& temporary)>&
     ::fsync(d);
     ::close(d);
   }
+}
+
+void make_folder(const char* op, const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw FileError(std::string("[") + op + "] the folder " + folder + " can't be made: " + error.message());
 }
 
 void write_file(const char* op, const std::string& path, std::string_view bytes) {

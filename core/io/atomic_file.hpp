@@ -35,6 +35,8 @@ class AtomicFile {
   int file_ = -1;
 };
 
+/// Makes the folder and those above it, if there are none.
+void make_folder(const char* op, const std::string& folder);
 /// Writes `bytes` as the file.
 void write_file(const char* op, const std::string& path, std::string_view bytes);
 /// Writes the bytes of the file `from` as the file `to`.

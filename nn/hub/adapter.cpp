@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <map>
 
 #include "base/affixes.hpp"
@@ -192,10 +191,6 @@ Adapters read_adapters(const std::string& path, const Rows& theirs, const Scalin
   return all;
 }
 
-std::string in_adapter(const std::string& folder, const char* name) {
-  return (std::filesystem::path(folder) / name).string();
-}
-
 // What peft needs to make the layers of the adapter. The usual rank and alpha are those of the first layer.
 Json adapter_config(const Adapters& adapters, const std::string& family) {
   const Adapter& usual = adapters.begin()->second;
@@ -214,11 +209,11 @@ Json adapter_config(const Adapters& adapters, const std::string& family) {
 }  // namespace
 
 void load_adapter(Pretrained& opened, const std::string& folder) {
-  const Scaling scaling(io::Config(load_adapter_op, in_adapter(folder, "adapter_config.json")));
+  const Scaling scaling(io::Config(load_adapter_op, hub::in_folder(folder, "adapter_config.json")));
   const Rows theirs = rows_of_theirs(*opened.model, names_of(opened));
   try {
     StateDict state;
-    const Adapters read = read_adapters(in_adapter(folder, "adapter_model.safetensors"), theirs, scaling);
+    const Adapters read = read_adapters(hub::in_folder(folder, "adapter_model.safetensors"), theirs, scaling);
     for (const auto& [layer, adapter] : moved(read, inverted(theirs))) {
       state.emplace_back(layer + ".lora_A.weight", adapter.A);
       state.emplace_back(layer + ".lora_B.weight", adapter.B);
@@ -245,11 +240,9 @@ void save_adapter(const std::string& folder, const Pretrained& opened) {
     state.emplace_back(peft_prefix + layer + ".lora_A.weight", adapter.A);
     state.emplace_back(peft_prefix + layer + ".lora_B.weight", adapter.B);
   }
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) throw FileError(std::string("[") + save_adapter_op + "] " + folder + ": the folder can't be made");
-  save_safetensors(in_adapter(folder, "adapter_model.safetensors"), state, {{"format", "pt"}});
-  io::write_file(save_adapter_op, in_adapter(folder, "adapter_config.json"),
+  io::make_folder(save_adapter_op, folder);
+  save_safetensors(hub::in_folder(folder, "adapter_model.safetensors"), state, {{"format", "pt"}});
+  io::write_file(save_adapter_op, hub::in_folder(folder, "adapter_config.json"),
                  adapter_config(theirs, opened.family).dump(2) + '\n');
 }
 

@@ -166,6 +166,9 @@ GPTOptions canonical(const GPTOptions& given);
 OptionList listed(const GPTOptions& o);
 OptionList listed(const BERTOptions& o);
 
+/// The path of a file of a folder.
+std::string in_folder(const std::string& folder, const char* name);
+
 inline constexpr std::int64_t most_layers = 100'000;
 
 /// The options that config.json asks for. Throws FileError, with the key, for what the family does not know.

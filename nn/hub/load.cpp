@@ -11,14 +11,16 @@
 #include "weights/steps.hpp"
 
 namespace fit::nn {
-namespace {
 
-using io::Config;
-constexpr const char* load_op = "load_pretrained";
-
-std::string in_folder(const std::string& folder, const char* name) {
+std::string hub::in_folder(const std::string& folder, const char* name) {
   return (std::filesystem::path(folder) / name).string();
 }
+
+namespace {
+
+using hub::in_folder;
+using io::Config;
+constexpr const char* load_op = "load_pretrained";
 
 bool is_there(const std::string& path) {
   std::error_code error;

@@ -1,4 +1,3 @@
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -14,6 +13,7 @@
 namespace fit::nn {
 namespace {
 
+using hub::in_folder;
 using hub::Json;
 constexpr const char* save_op = "save_pretrained";
 
@@ -97,16 +97,13 @@ void save(const std::string& folder, const Model& model, const std::vector<hub::
   auto [family, config] = family_of(families, model.options(), first_family);
   const StateDict state = once(model.state_dict());
   if (!state.empty()) config["dtype"] = name_of(state[0].second.dtype());
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  const std::filesystem::path path(folder);
-  if (error) throw FileError(std::string("[") + save_op + "] " + folder + ": the folder can't be made");
-  save_safetensors((path / "model.safetensors").string(), to_theirs(state, family->names(model.options())),
+  io::make_folder(save_op, folder);
+  save_safetensors(in_folder(folder, "model.safetensors"), to_theirs(state, family->names(model.options())),
                    {{"format", "pt"}});
-  io::write_file(save_op, (path / "config.json").string(), config.dump(2) + '\n');
+  io::write_file(save_op, in_folder(folder, "config.json"), config.dump(2) + '\n');
   if (!tokenizer) return;
-  tokenizer->save((path / "tokenizer.json").string());
-  io::write_file(save_op, (path / "tokenizer_config.json").string(),
+  tokenizer->save(in_folder(folder, "tokenizer.json"));
+  io::write_file(save_op, in_folder(folder, "tokenizer_config.json"),
                  Json{{"tokenizer_class", "PreTrainedTokenizerFast"}}.dump(2) + '\n');
 }
 
@@ -139,10 +136,9 @@ void save_pretrained(const std::string& folder, const BERT& model, const text::T
 }
 
 void save_pretrained(const std::string& folder, const Pretrained& opened) {
-  const std::filesystem::path path(folder);
   const text::Tokenizer* const tokenizer = opened.tokenizer ? &*opened.tokenizer : nullptr;
   const auto write = [&](const char* name, const std::string& text) {
-    io::write_file(save_op, (path / name).string(), text);
+    io::write_file(save_op, in_folder(folder, name), text);
   };
   const auto* const encoder = dynamic_cast<const BERT*>(opened.model.get());
   if (encoder)
