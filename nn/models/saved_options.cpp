@@ -60,39 +60,31 @@ bool parse(const std::string& s, std::vector<std::int64_t>& list) {
   return true;
 }
 
-template <class... Names>
-const char* nth(int i, Names... names) {
-  return std::array{names...}.at(static_cast<std::size_t>(i));
-}
-const char* name_of(RotaryLayout l) { return nth(static_cast<int>(l), "interleaved", "half_split"); }
-const char* name_of(RotaryScaling s) { return nth(static_cast<int>(s), "none", "linear", "ntk", "yarn", "llama3"); }
-const char* name_of(Norm n) { return nth(static_cast<int>(n), "layer", "rms", "none"); }
-const char* name_of(NormPlace p) { return nth(static_cast<int>(p), "before", "after", "both"); }
-
+// The names of each enumeration, in its order.
 template <class E>
-constexpr E last_of = E();
-template <>
-constexpr Positions last_of<Positions> = Positions::alibi;
-template <>
-constexpr Activation last_of<Activation> = Activation::solu;
-template <>
-constexpr RotaryLayout last_of<RotaryLayout> = RotaryLayout::half_split;
-template <>
-constexpr RotaryScaling last_of<RotaryScaling> = RotaryScaling::llama3;
-template <>
-constexpr Norm last_of<Norm> = Norm::none;
-template <>
-constexpr NormPlace last_of<NormPlace> = NormPlace::both;
+std::vector<const char*> names_up_to(E last) {
+  std::vector<const char*> all;
+  for (int i = 0; i <= static_cast<int>(last); ++i) all.push_back(name_of(static_cast<E>(i)));
+  return all;
+}
+auto names(Positions) { return names_up_to(Positions::alibi); }
+auto names(Activation) { return names_up_to(Activation::solu); }
+auto names(RotaryLayout) { return std::array{"interleaved", "half_split"}; }
+auto names(RotaryScaling) { return std::array{"none", "linear", "ntk", "yarn", "llama3"}; }
+auto names(Norm) { return std::array{"layer", "rms", "none"}; }
+auto names(NormPlace) { return std::array{"before", "after", "both"}; }
 
 template <class E, class = std::enable_if_t<std::is_enum_v<E>>>
 std::string text(E v) {
-  return name_of(v);
+  return names(v).at(static_cast<std::size_t>(v));
 }
 template <class E, class = std::enable_if_t<std::is_enum_v<E>>>
 bool parse(const std::string& s, E& v) {
-  for (int i = 0; i <= static_cast<int>(last_of<E>); ++i)
-    if (s == name_of(static_cast<E>(i))) return v = static_cast<E>(i), true;
-  return false;
+  const auto all = names(E());
+  const auto found = std::find(all.begin(), all.end(), s);
+  if (found == all.end()) return false;
+  v = static_cast<E>(found - all.begin());
+  return true;
 }
 
 template <class T>
