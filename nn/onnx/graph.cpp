@@ -7,24 +7,21 @@
 
 #include "fit/base/version.hpp"
 #include "fit/ops/ops.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::nn::onnx {
 namespace {
 
+// The types of tensors here and in the file.
+constexpr std::pair<DType, int> types[] = {{DType::boolean, ::onnx::TensorProto::BOOL},
+                                           {DType::int64, ::onnx::TensorProto::INT64},
+                                           {DType::float32, ::onnx::TensorProto::FLOAT},
+                                           {DType::float64, ::onnx::TensorProto::DOUBLE}};
+
 int type_of(DType dtype) {
-  switch (dtype) {
-    case DType::boolean:
-      return ::onnx::TensorProto::BOOL;
-    case DType::int64:
-      return ::onnx::TensorProto::INT64;
-    case DType::float32:
-      return ::onnx::TensorProto::FLOAT;
-    case DType::float64:
-      return ::onnx::TensorProto::DOUBLE;
-    default:
-      throw Error(std::string("[save_onnx] a tensor is ") + name_of(dtype) +
-                  ": it must be float32, float64, int64 or boolean");
-  }
+  for (const auto& [ours, theirs] : types)
+    if (ours == dtype) return theirs;
+  check::fail(save_onnx_op, "a tensor is ", dtype, ": it must be float32, float64, int64 or boolean");
 }
 
 std::pair<const void*, std::string> elements_of(const Tensor& x) {
@@ -69,7 +66,7 @@ bool is_filled(const Tensor& x, const Tensor& like) {
 
 const Attribute& Row::attribute(const char* name) const {
   const auto found = o.attributes.find(name);
-  if (found == o.attributes.end()) fail(std::string("does not say its ") + name);
+  if (found == o.attributes.end()) fail("does not say its ", name);
   return found->second;
 }
 const Attribute& Row::fixed(const char* name) const {
@@ -77,9 +74,9 @@ const Attribute& Row::fixed(const char* name) const {
   for (const Run& run : g.runs_.all) {
     const Attribute& there = run.operations[at_].attributes.at(name);
     if (same_numbers(here, there)) continue;
-    const std::string both = std::string("has ") + name + " = " + here.text() + ", and " + there.text();
-    if (run.axis) throw FixedAxis{*run.axis, o.where() + ' ' + both + if_size(g.runs_, run)};
-    fail(both +
+    const std::string both = joined("has ", name, " = ", here.text(), ", and ", there.text());
+    if (run.axis) throw FixedAxis{*run.axis, joined(o.where(), ' ', both, if_size(g.runs_, run))};
+    fail(both,
          " with other inputs: a number that depends on the values of the inputs would be a constant "
          "in the file; compute it by operations on tensors");
   }
@@ -239,8 +236,8 @@ Size Graph::explained(const Operation& o, const Integers& in_runs) const {
   Size s{here, {}};
   const std::vector<std::size_t> values = runs_.of({});
   if (const auto r = std::find_if(values.begin(), values.end(), differs); r != values.end())
-    throw Error(o.where() + " has a size or number that depends on the values of the inputs: " + std::to_string(here) +
-                ", and " + std::to_string(in_runs[*r]) + " with other inputs");
+    o.fail("has a size or number that depends on the values of the inputs: ", here, ", and ", in_runs[*r],
+           " with other inputs");
   for (std::size_t k = 0; k < runs_.axes.size(); ++k) {
     const std::vector<std::size_t> sizes = runs_.of(k);
     const auto other = std::find_if(sizes.begin(), sizes.end(), differs);
@@ -248,8 +245,8 @@ Size Graph::explained(const Operation& o, const Integers& in_runs) const {
     const std::int64_t size = runs_.size(k, 0);
     const auto is_multiple = [&](std::size_t r) { return here / size * runs_.size(k, r) == in_runs[r]; };
     if (s.coefficient % size != 0 || !std::all_of(sizes.begin(), sizes.end(), is_multiple))
-      throw FixedAxis{k, o.where() + " has the number " + std::to_string(here) + ", and " +
-                             std::to_string(in_runs[*other]) + if_size(runs_, runs_.all[*other])};
+      throw FixedAxis{
+          k, joined(o.where(), " has the number ", here, ", and ", in_runs[*other], if_size(runs_, runs_.all[*other]))};
     s.coefficient /= size;
     s.axes.push_back(k);
   }
@@ -286,13 +283,13 @@ Name Graph::constant_of(std::size_t at, const std::vector<Tensor>& in_runs) {
     if (same(x, in_runs[r])) continue;
     const std::optional<std::size_t> axis = runs_.all[r].axis;
     if (!axis)
-      throw Error(o.where() + " reads a tensor " + x.shape().str() + " of " + name_of(x.dtype()) +
-                  " that was computed from the inputs without being recorded, and would be a constant in the file: " +
-                  advice(runs_.all[0].inputs));
+      o.fail("reads a tensor ", x.shape(), " of ", x.dtype(),
+             " that was computed from the inputs without being recorded, and would be a constant in the file: ",
+             advice(runs_.all[0].inputs));
     if (std::all_of(in_runs.begin(), in_runs.end(), is_counted)) return counted(o, in_runs);
     if (std::all_of(in_runs.begin(), in_runs.end(), [&](const Tensor& y) { return is_filled(y, x); }))
       return filled(o, in_runs);
-    throw FixedAxis{*axis, o.where() + " reads a constant " + x.shape().str() + " that depends on its size"};
+    throw FixedAxis{*axis, joined(o.where(), " reads a constant ", x.shape(), " that depends on its size")};
   }
   const auto known = parameters_.extract(x.raw());  // its name is for one constant
   return constant(x, known.empty() ? Name() : known.mapped());
@@ -340,11 +337,11 @@ std::vector<bool> Graph::needed() const {
 void Graph::write(std::size_t at) {
   const Operation& o = runs_.all[0].operations[at];
   const Write row = find_row(o.op);
-  if (!row) throw Error(o.where() + " has no ONNX form");
+  if (!row) o.fail("has no ONNX form");
   const Names results = row(Row(*this, at));
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (o.outputs[i].version() != o.versions[i])
-      throw Error(o.where() + " made a tensor that was changed in place later: ONNX has no such change");
+      o.fail("made a tensor that was changed in place later: ONNX has no such change");
     name_value(o.outputs[i], results[i]);
   }
 }
@@ -388,8 +385,7 @@ void Graph::build() {
   for (std::size_t i = 0; i < run.outputs.size(); ++i) {
     const auto found = names_.find(run.outputs[i].impl());
     if (found == names_.end())
-      throw Error("[save_onnx] " + options_.output_names()[i] +
-                  " was not computed from the inputs by recorded operations");
+      check::fail(save_onnx_op, options_.output_names()[i], " was not computed from the inputs by recorded operations");
     ::onnx::NodeProto& last = *graph.add_node();
     last.set_op_type("Identity");
     last.set_name(options_.output_names()[i]);
@@ -412,8 +408,7 @@ std::string Graph::bytes() const {
   constexpr std::size_t limit = INT32_MAX;  // of ONNX's messages
   const std::size_t size = file_->ByteSizeLong();
   if (size > limit)
-    throw Error("[save_onnx] the file would have " + std::to_string(size) + " bytes: an ONNX file holds at most " +
-                std::to_string(limit));
+    check::fail(save_onnx_op, "the file would have ", size, " bytes: an ONNX file holds at most ", limit);
   return file_->SerializeAsString();
 }
 
@@ -423,11 +418,10 @@ ONNXInfo Graph::info() const {
   info.free_axes = runs_.axes;
   const auto text = [](const ::onnx::ValueInfoProto& v) {
     const auto& type = v.type().tensor_type();
-    const char* const name = type.elem_type() == ::onnx::TensorProto::INT64   ? "int64"
-                             : type.elem_type() == ::onnx::TensorProto::BOOL  ? "boolean"
-                             : type.elem_type() == ::onnx::TensorProto::FLOAT ? "float32"
-                                                                              : "float64";
-    std::string s = v.name() + ": " + name + " [";
+    std::string s = v.name() + ": ";
+    for (const auto& [ours, theirs] : types)
+      if (theirs == type.elem_type()) s += name_of(ours);
+    s += " [";
     for (int i = 0; i < type.shape().dim_size(); ++i) {
       const auto& d = type.shape().dim(i);
       s += (i > 0 ? ", " : "") + (d.has_dim_value()   ? std::to_string(d.dim_value())

@@ -115,7 +115,10 @@ class Row {
   /// Whether an index takes all of an axis, in all runs.
   bool takes_all(int axis) const;
   const std::string& op() const { return o.op; }
-  [[noreturn]] void fail(const std::string& why) const { throw Error(o.where() + " " + why); }
+  template <class... Why>
+  [[noreturn]] void fail(const Why&... why) const {
+    o.fail(why...);
+  }
 
  private:
   const Attribute& attribute(const char* name) const;

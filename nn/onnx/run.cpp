@@ -105,7 +105,7 @@ std::string Attribute::text() const {
 }
 
 std::string Operation::where() const {
-  return "[save_onnx] the operation " + op + (layer.empty() ? "" : " in " + layer);
+  return joined('[', save_onnx_op, "] the operation ", op, layer.empty() ? "" : " in ", layer);
 }
 
 Run record_run(const Layer& model, const std::vector<Tensor>& inputs,

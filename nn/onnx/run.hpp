@@ -6,11 +6,14 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/joined.hpp"
 #include "fit/graph/observer.hpp"
 #include "fit/nn/layer/layer.hpp"
 
 // What a model did in a run.
 namespace fit::nn::onnx {
+
+inline constexpr const char* save_onnx_op = "save_onnx";
 
 /// An OpAttribute that outlives its operation.
 struct Attribute {
@@ -34,6 +37,10 @@ struct Operation {
 
   /// "[save_onnx] the operation matmul in h.0.mlp".
   std::string where() const;
+  template <class... Why>
+  [[noreturn]] void fail(const Why&... why) const {
+    throw Error(joined(where(), ' ', why...));
+  }
 };
 
 struct Run {

@@ -4,13 +4,12 @@
 #include <algorithm>
 
 #include "fit/ops/ops.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::nn::onnx {
 namespace {
 
 using Inputs = std::vector<Tensor>;
-
-constexpr const char* op = "[save_onnx] ";
 
 // Other values of the same kind: in the opposite order, and smaller.
 Tensor changed(const Tensor& x) {
@@ -62,8 +61,8 @@ std::vector<Candidate> candidates(const Inputs& inputs, const std::vector<ONNXAx
   add({"sequence", 0, 1}, [](const Tensor& x) { return x.rank() == 2 || x.rank() == 3; });
   for (const ONNXAxis& axis : more) {
     if (axis.input >= inputs.size() || axis.axis < 0 || axis.axis >= inputs[axis.input].rank())
-      throw Error(std::string(op) + "the axis " + axis.name + " is axis " + std::to_string(axis.axis) + " of input " +
-                  std::to_string(axis.input) + ": there is none such");
+      check::fail(save_onnx_op, "the axis ", axis.name, " is axis ", axis.axis, " of input ", axis.input,
+                  ": there is none such");
     add(axis, [rank = inputs[axis.input].rank()](const Tensor& x) { return x.rank() == rank; });
   }
   return all;
@@ -79,7 +78,7 @@ struct Caller {
 // A run with other values, which has to do the same.
 void add_values(Runs& runs, Run run) {
   if (!alike(run, runs.all[0]))
-    throw Error(std::string(op) +
+    check::fail(save_onnx_op,
                 "the model does other operations with other values: a file has those of one run; give a condition "
                 "that is computed from the inputs as an input, and a mask of padding as a boolean input that is true "
                 "everywhere");

@@ -6,6 +6,7 @@
 #include "fit/ops/ops.hpp"
 #include "io/atomic_file.hpp"
 #include "onnx/graph.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::nn {
 namespace {
@@ -13,19 +14,18 @@ namespace {
 using onnx::FixedAxis;
 using onnx::Graph;
 using onnx::Runs;
+using onnx::save_onnx_op;
 using Inputs = std::vector<Tensor>;
 using Call = Runs::Call;
-
-constexpr const char* op = "[save_onnx] ";
 
 // Each value of the file has a name of its own.
 void check_names(const Layer& model, const SaveONNXOptions& options) {
   std::map<std::string, std::string> all;  // what has the name
   const auto add = [&](const std::string& name, const std::string& what) {
-    if (name.empty()) throw Error(std::string(op) + "the name of " + what + " is empty: each needs one");
+    if (name.empty()) check::fail(save_onnx_op, "the name of ", what, " is empty: each needs one");
     const auto [found, is_new] = all.emplace(name, what);
     if (!is_new)
-      throw Error(std::string(op) + found->second + " and " + what + " have the name " + name +
+      check::fail(save_onnx_op, found->second, " and ", what, " have the name ", name,
                   ": each needs its own; see input_names, output_name and output_names");
   };
   for (std::size_t i = 0; i < options.input_names().size(); ++i)
@@ -44,30 +44,30 @@ std::vector<std::string> numbered(const std::string& kind, std::size_t count) {
 
 // The options with a name for each input and result.
 SaveONNXOptions with_names(const Layer& model, SaveONNXOptions options, std::size_t inputs, std::size_t results) {
-  if (results == 0) throw Error(std::string(op) + "the run has no result: a file needs one or more");
+  if (results == 0) check::fail(save_onnx_op, "the run has no result: a file needs one or more");
   if (options.input_names().empty()) options.input_names(numbered("input_", inputs));
   if (options.output_names().empty()) options.output_names(numbered("output_", results));
   if (options.output_names().size() != results)
-    throw Error(std::string(op) + "there are " + std::to_string(results) + " results and " +
-                std::to_string(options.output_names().size()) + " output_names: each needs one");
+    check::fail(save_onnx_op, "there are ", results, " results and ", options.output_names().size(),
+                " output_names: each needs one");
   check_names(model, options);
   return options;
 }
 
 void check_inputs(const Layer& model, const Inputs& inputs, const SaveONNXOptions& options) {
-  if (model.training()) throw Error(std::string(op) + "the model is in training mode: call eval() first");
+  if (model.training()) check::fail(save_onnx_op, "the model is in training mode: call eval() first");
   for (const auto& [name, x] : model.state_dict())
     if (x.defined() && x.dtype() == int8)
-      throw Error(std::string(op) + "the model is quantised (" + name +
+      check::fail(save_onnx_op, "the model is quantised (", name,
                   " is int8), which has no ONNX form: save it before quantize_()");
-  if (inputs.empty()) throw Error(std::string(op) + "there are no example inputs: the run needs one or more");
+  if (inputs.empty()) check::fail(save_onnx_op, "there are no example inputs: the run needs one or more");
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (!inputs[i].defined()) throw Error(std::string(op) + "input " + std::to_string(i) + " is undefined");
+    if (!inputs[i].defined()) check::fail(save_onnx_op, "input ", i, " is undefined");
   if (!options.input_names().empty() && options.input_names().size() != inputs.size())
-    throw Error(std::string(op) + "there are " + std::to_string(inputs.size()) + " inputs and " +
-                std::to_string(options.input_names().size()) + " input_names: each needs one");
+    check::fail(save_onnx_op, "there are ", inputs.size(), " inputs and ", options.input_names().size(),
+                " input_names: each needs one");
   if (options.opset() != 17 && options.opset() != 23)
-    throw Error(std::string(op) + "opset is " + std::to_string(options.opset()) + ": it must be 17 or 23");
+    check::fail(save_onnx_op, "opset is ", options.opset(), ": it must be 17 or 23");
 }
 
 void save_sample(const Inputs& inputs, const Call& call, const SaveONNXOptions& options) {
@@ -91,7 +91,7 @@ ONNXInfo save_onnx(const std::string& path, const Layer& model, const Inputs& gi
   for (;;) try {
       Graph graph(model, runs, options);
       graph.build();
-      io::write_file("save_onnx", path, graph.bytes());
+      io::write_file(save_onnx_op, path, graph.bytes());
       if (!options.sample().empty()) save_sample(inputs, call, options);
       ONNXInfo info = graph.info();
       info.fixed_axes = runs.fixed;
@@ -109,7 +109,7 @@ ONNXInfo save_onnx(const std::string& path, const Layer& model, const Inputs& in
 
 ONNXInfo save_onnx_with_cache(const std::string& path, const GPT& model, const SaveONNXOptions& given) {
   const std::int64_t context = model.options().context_length();
-  if (context < 5) throw Error(std::string(op) + "context_length is " + std::to_string(context) + ": a cache needs 5");
+  if (context < 5) check::fail(save_onnx_op, "context_length is ", context, ": a cache needs 5");
   const DType dtype = model.wte.weight.original().dtype();
   Inputs inputs{arange(4).reshape({2, 2}) % model.options().vocab_size()};
   std::vector<std::string> names{"ids"}, results{"logits"};
