@@ -1,5 +1,4 @@
-#include <cmath>
-#include <limits>
+#include <algorithm>
 
 #include "hub/family.hpp"
 #include "layers/layer_options.hpp"

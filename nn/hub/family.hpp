@@ -1,9 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "common/config.hpp"

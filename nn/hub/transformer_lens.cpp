@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include "hub/family.hpp"
 #include "weights/maps.hpp"
 

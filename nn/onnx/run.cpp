@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <sstream>
+#include <unordered_map>
 
 #include "fit/graph/graph.hpp"
 #include "layer/innermost_name.hpp"

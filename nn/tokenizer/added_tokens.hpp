@@ -2,7 +2,6 @@
 #include <cstdint>
 #include <string>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "tokenizer/parts.hpp"

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "base/affixes.hpp"
 #include "common/utf8.hpp"
 #include "tokenizer/parts.hpp"

@@ -1,6 +1,7 @@
 #include "tokenizer/regex.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "common/utf8.hpp"
 #include "tensor/check.hpp"

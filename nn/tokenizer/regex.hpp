@@ -1,10 +1,7 @@
 #pragma once
-#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tokenizer/normalized.hpp"

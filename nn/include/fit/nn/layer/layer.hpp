@@ -1,6 +1,5 @@
 #pragma once
 #include <atomic>
-#include <cstddef>
 #include <functional>
 #include <initializer_list>
 #include <iosfwd>
