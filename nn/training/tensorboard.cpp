@@ -11,9 +11,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <limits>
 
 #include "fit/nn/training/trainer.hpp"
+#include "io/atomic_file.hpp"
 #include "io/size_signal.hpp"
 #include "tensor/check.hpp"
 
@@ -141,10 +141,7 @@ std::string new_name() {
 
 SummaryWriter::SummaryWriter(const std::string& folder, std::int64_t purge_step)
     : path_((std::filesystem::path(folder) / new_name()).string()) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error)
-    throw FileError(std::string("[") + writer_op + "] the folder " + folder + " can't be made: " + error.message());
+  io::make_folder(writer_op, folder);
   file_ = std::make_unique<std::ofstream>(path_, std::ios::binary | std::ios::app);
   write(event(purge_step).text(3, "brain.Event:2").bytes());
   constexpr int start = 1;  // of a session: TensorBoard forgets what earlier ones have from this step on

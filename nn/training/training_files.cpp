@@ -49,9 +49,7 @@ std::shared_ptr<void> TrainingFiles::begin() {
 std::shared_ptr<void> TrainingFiles::hold_folder() const {
   std::shared_ptr<io::FolderLock> lock;
   if (writes()) {
-    std::error_code error;
-    fs::create_directories(options_.out(), error);
-    if (error) throw FileError("[Trainer] the folder " + options_.out() + " can't be made: " + error.message());
+    io::make_folder("Trainer", options_.out());
     lock = std::make_shared<io::FolderLock>(options_.out());
   }
   std::string holder = lock ? lock->holder() : "";
