@@ -226,26 +226,61 @@ const char* name_of(Issue a) {
   return names[static_cast<int>(a)];
 }
 
+namespace {
+
+// The loss of one call, watched.
+Tensor watched_loss(const char* op, const Layer& model, const std::function<Tensor()>& loss, Diagnoser& diagnoser) {
+  const Observe watching(diagnoser);
+  Tensor value = within(model, loss);
+  check::defined(op, "the loss", value);
+  if (value.numel() != 1 || !is_floating(value.dtype()))
+    check::fail(op, "the loss is of shape ", value.shape(), " and type ", value.dtype(),
+                ": it must be one floating number");
+  return value;
+}
+
+// What is wrong with a gradient, which has elements.
+void judge_gradient(const std::string& name, const Tensor& g, ParameterGradient& entry, const DiagnoseOptions& options,
+                    std::vector<Finding>& findings) {
+  const Squares squares(g);
+  const double rms = squares.rms(g);
+  entry.gradient_rms = rms;
+  const auto found = [&](Issue what, const std::string& text) { findings.push_back({name, what, text}); };
+  if (!squares.finite)
+    found(Issue::not_finite, "It has a NaN or an infinity: DetectAnomaly finds where it comes from");
+  else if (rms > options.exploding())
+    found(Issue::exploding, "Its root mean square is " + short_of(rms));
+  else if (rms == 0 && !bias_of_keys(name))
+    found(Issue::zero, "All " + std::to_string(g.numel()) + " elements are 0");
+  else if (rms > 0 && rms < options.vanishing() && !bias_of_keys(name))
+    found(Issue::vanishing, "Its root mean square is " + short_of(rms));
+}
+
+void judge_activation(const ActivationCount& a, std::int64_t inputs, const DiagnoseOptions& options,
+                      std::vector<Finding>& findings) {
+  const bool units = a.op == "relu";
+  const double share = a.count == 0 ? 0 : static_cast<double>(a.silent) / static_cast<double>(a.count);
+  if (a.silent == 0 || share < (units ? options.dead() : options.saturated())) return;
+  const std::string of = std::to_string(a.silent) + " of " + std::to_string(a.count);
+  findings.push_back({a.name, units ? Issue::dead_units : Issue::saturated,
+                      units ? of + " units of relu were 0 for all " + std::to_string(inputs) + " inputs"
+                            : of + " rows of " + a.op + " have a weight above " + short_of(options.one_weight())});
+}
+
+}  // namespace
+
 Diagnosis diagnose(const Layer& model, const std::function<Tensor()>& loss, const DiagnoseOptions& options) {
   constexpr const char* op = "diagnose";
   if (!loss) check::fail(op, "the loss is empty: it must be a function");
   const fit::detail::Scoped keep(default_generator());
   const KeptBuffers buffers(model);
   const EnableGrad on;
-  Diagnosis all;
   StateDict trained;
   for (const auto& [name, p] : model.named_parameters())
     if (p.requires_grad()) trained.emplace_back(name, p);
-
   Diagnoser diagnoser(model, trained, options);
-  const Tensor value = [&] {
-    const Observe watching(diagnoser);
-    return within(model, loss);
-  }();
-  check::defined(op, "the loss", value);
-  if (value.numel() != 1 || !is_floating(value.dtype()))
-    check::fail(op, "the loss is of shape ", value.shape(), " and type ", value.dtype(),
-                ": it must be one floating number");
+  const Tensor value = watched_loss(op, model, loss, diagnoser);
+  Diagnosis all;
   all.loss = value.to(float64).item<double>();
 
   std::vector<Tensor> leaves;
@@ -262,28 +297,17 @@ Diagnosis diagnose(const Layer& model, const std::function<Tensor()>& loss, cons
     if (p.requires_grad()) {
       const Tensor& g = gradients[next];
       const Status& status = diagnoser.statuses[next++];
-      const auto found = [&](Issue what, const std::string& text) { all.findings.push_back({entry.name, what, text}); };
       if (g.defined() && !optimised.empty() && !optimised.count(p.impl()))
-        found(Issue::untrained, "The optimiser does not have it: make the optimiser from the parameters of this model");
-      if (!g.defined()) {
-        found(Issue::no_gradient, of_no_gradient(status, name, model, diagnoser));
-      } else if (g.numel() > 0) {
-        const Squares squares(g);
-        const double rms = squares.rms(g);
-        entry.gradient_rms = rms;
-        if (!squares.finite)
-          found(Issue::not_finite, "It has a NaN or an infinity: DetectAnomaly finds where it comes from");
-        else if (rms > options.exploding())
-          found(Issue::exploding, "Its root mean square is " + short_of(rms));
-        else if (rms == 0 && !bias_of_keys(name))
-          found(Issue::zero, "All " + std::to_string(g.numel()) + " elements are 0");
-        else if (rms > 0 && rms < options.vanishing() && !bias_of_keys(name))
-          found(Issue::vanishing, "Its root mean square is " + short_of(rms));
-      }
+        all.findings.push_back(
+            {name, Issue::untrained,
+             "The optimiser does not have it: make the optimiser from the parameters of this model"});
+      if (!g.defined())
+        all.findings.push_back({name, Issue::no_gradient, of_no_gradient(status, name, model, diagnoser)});
+      else if (g.numel() > 0)
+        judge_gradient(name, g, entry, options, all.findings);
     }
     all.parameters.push_back(std::move(entry));
   }
-
   for (const Diagnoser::Leaf& l : diagnoser.unlisted)
     if (gradients[next++].defined() && !optimised.count(l.leaf.impl()))
       all.findings.push_back(
@@ -291,19 +315,9 @@ Diagnosis diagnose(const Layer& model, const std::function<Tensor()>& loss, cons
            "A leaf of shape " + l.leaf.shape().str() + " that " + l.reader +
                " reads gets a gradient, but is no parameter of the model. If it is a member, make it a "
                "Parameter and list it in FIT_FIELDS; layers behind pointers must be listed, too"});
-
   all.activations = diagnoser.activations;
-  for (std::size_t i = 0; i < all.activations.size(); ++i) {
-    const ActivationCount& a = all.activations[i];
-    const bool units = a.op == "relu";
-    const double share = a.count == 0 ? 0 : static_cast<double>(a.silent) / static_cast<double>(a.count);
-    if (a.silent == 0 || share < (units ? options.dead() : options.saturated())) continue;
-    const std::string of = std::to_string(a.silent) + " of " + std::to_string(a.count);
-    all.findings.push_back(
-        {a.name, units ? Issue::dead_units : Issue::saturated,
-         units ? of + " units of relu were 0 for all " + std::to_string(diagnoser.inputs[i]) + " inputs"
-               : of + " rows of " + a.op + " have a weight above " + short_of(options.one_weight())});
-  }
+  for (std::size_t i = 0; i < all.activations.size(); ++i)
+    judge_activation(all.activations[i], diagnoser.inputs[i], options, all.findings);
   return all;
 }
 

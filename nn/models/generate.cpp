@@ -57,6 +57,53 @@ double rounding_of_sums(DType logits, std::size_t V) {
   return u * (1 + number::log(count)) + 0x1p-52 * count;
 }
 
+// Tokens to draw from, with weights whose sum is `total`; the weight of the most likely token is 1.
+struct Candidates {
+  Tokens tokens;
+  std::vector<double> weights;
+  double total;
+
+  std::int64_t drawn(double uniform) const {
+    double left = uniform * total;
+    std::size_t last = 0;  // with rounding, `left` may stay positive after the last possible token
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      if (weights[i] == 0) continue;
+      last = i;
+      if ((left -= weights[i]) < 0) break;
+    }
+    return tokens[last];
+  }
+};
+
+// The candidates of logits x, whose greatest is `most`. They were of type `dtype`.
+Candidates candidates(const std::vector<double>& x, double most, const SamplingOptions& o, DType dtype) {
+  Tokens order(x.size());
+  std::iota(order.begin(), order.end(), 0);
+  // The most likely token first; of equals the lower id.
+  const auto likelier = [&](std::int64_t a, std::int64_t b) { return x[a] != x[b] ? x[a] > x[b] : a < b; };
+  if (o.top_k() > 0 && o.top_k() < static_cast<std::int64_t>(order.size())) {
+    std::nth_element(order.begin(), order.begin() + o.top_k(), order.end(), likelier);
+    order.resize(static_cast<std::size_t>(o.top_k()));
+  }
+  if (o.top_p() < 1) std::sort(order.begin(), order.end(), likelier);
+  std::vector<double> weights;
+  const auto exp = kernels::softmax_rows<double>().exp;
+  for (const std::int64_t token : order)  // the comparison avoids inf - inf
+    weights.push_back(x[token] == most ? 1 : exp((x[token] - most) / o.temperature()));
+  double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+  if (o.top_p() < 1) {
+    const double enough = (o.top_p() - rounding_of_sums(dtype, weights.size())) * total;
+    double kept = weights[0];
+    std::size_t n = 1;
+    while (n < weights.size() && kept < enough) kept += weights[n++];
+    weights.resize(n);
+    total = kept;
+  }
+  for (double& w : weights)
+    if (w < o.min_p()) total -= std::exchange(w, 0);
+  return {std::move(order), std::move(weights), total};
+}
+
 }  // namespace
 
 std::int64_t sample_token(const Tensor& scores, const Tokens& sequence, const SamplingOptions& o, double uniform) {
@@ -69,45 +116,12 @@ std::int64_t sample_token(const Tensor& scores, const Tokens& sequence, const Sa
   check::floating(op, "the result of logits_processor", logits);
   check::shape(op, "the result of logits_processor", logits, scores.shape());
   if (!(uniform >= 0 && uniform < 1)) check::fail(op, "uniform is ", uniform, ": it must be in 0 … 1, below 1");
-  std::vector<double> x = penalized(logits, sequence, o.repetition_penalty());
+  const std::vector<double> x = penalized(logits, sequence, o.repetition_penalty());
   const auto likeliest = std::max_element(x.begin(), x.end());
   if (*likeliest == -std::numeric_limits<double>::infinity())
     check::fail(op, "all logits are -inf: no token is possible");
   if (o.temperature() == 0) return likeliest - x.begin();
-
-  // The most likely token first; of equals the lower id.
-  Tokens order(x.size());
-  std::iota(order.begin(), order.end(), 0);
-  const auto likelier = [&](std::int64_t a, std::int64_t b) { return x[a] != x[b] ? x[a] > x[b] : a < b; };
-  if (o.top_k() > 0 && o.top_k() < static_cast<std::int64_t>(order.size())) {
-    std::nth_element(order.begin(), order.begin() + o.top_k(), order.end(), likelier);
-    order.resize(static_cast<std::size_t>(o.top_k()));
-  }
-  if (o.top_p() < 1) std::sort(order.begin(), order.end(), likelier);
-  std::vector<double> probabilities;
-  const auto exp = kernels::softmax_rows<double>().exp;
-  const double most = *likeliest;
-  for (const std::int64_t token : order)  // the comparison avoids inf - inf
-    probabilities.push_back(x[token] == most ? 1 : exp((x[token] - most) / o.temperature()));
-  double total = std::accumulate(probabilities.begin(), probabilities.end(), 0.0);
-  if (o.top_p() < 1) {
-    const double enough = (o.top_p() - rounding_of_sums(logits.dtype(), probabilities.size())) * total;
-    double kept = probabilities[0];
-    std::size_t n = 1;
-    while (n < probabilities.size() && kept < enough) kept += probabilities[n++];
-    probabilities.resize(n);
-    total = kept;
-  }
-  for (double& p : probabilities)  // of the most likely token it is 1
-    if (p < o.min_p()) total -= std::exchange(p, 0);
-  double left = uniform * total;
-  std::size_t last = 0;  // with rounding, `left` may stay positive after the last possible token
-  for (std::size_t i = 0; i < probabilities.size(); ++i) {
-    if (probabilities[i] == 0) continue;
-    last = i;
-    if ((left -= probabilities[i]) < 0) break;
-  }
-  return order[last];
+  return candidates(x, *likeliest, o, logits.dtype()).drawn(uniform);
 }
 
 namespace {

@@ -84,6 +84,80 @@ void move_lists_first(Region& r) {
   for (int k = 0; k < r.lists; ++k) r.place[r.list_axes[k]] = 0;
 }
 
+// Lays out the region of the entries of x[{...}], one axis of x after the other.
+class Layout {
+ public:
+  Layout(const char* op, const Shape& whole) : op_(op), whole_(whole) { region_.whole = whole; }
+
+  // `named`: the entries that are neither an ellipsis nor newaxis.
+  void add(const Index& i, int named) {
+    if (i.kind != Index::Kind::number) ++at_;
+    switch (i.kind) {
+      case Index::Kind::number:
+        return along(from_front(op_, i.number, axis_, whole_), 1, 1, false);
+      case Index::Kind::range: {
+        const auto [start, n] = resolve(op_, i.span, whole_[axis_]);
+        return along(start, i.span.step, n, true);
+      }
+      case Index::Kind::list:
+        return add_list(numbers_of(op_, i, whole_[axis_]));
+      case Index::Kind::ellipsis:
+        return rest(whole_.rank() - named);
+      case Index::Kind::newaxis:
+        if (rank_ >= Shape::max_rank) check::fail(op_, "the result has more than ", Shape::max_rank, " axes");
+        result_[rank_++] = 1;
+    }
+  }
+  // Takes the axes that are left whole, and returns the region.
+  const Region& complete() {
+    rest(whole_.rank() - axis_);
+    region_.taken = Shape(taken_, axis_);
+    region_.result = Shape(result_, rank_);
+    return region_;
+  }
+  // The numbers of the lists, [lists, length].
+  Tensor list() const { return tensor(ids_, {region_.lists, length_}); }
+
+ private:
+  void along(std::int64_t start, std::int64_t step, std::int64_t n, bool stays) {
+    region_.start[axis_] = n > 0 ? start : 0;
+    region_.step[axis_] = n > 1 ? step : 1;  // so that no stride overflows
+    region_.place[axis_] = stays ? rank_ : -1;
+    if (stays) result_[rank_++] = n;
+    taken_[axis_++] = n;
+  }
+  void rest(int axes) {
+    for (; axes > 0; --axes) along(0, 1, whole_[axis_], true);
+  }
+  void add_list(const std::vector<std::int64_t>& numbers) {
+    Region& r = region_;
+    if (const auto n = static_cast<std::int64_t>(numbers.size()); r.lists > 0 && n != length_)
+      check::fail(op_, "a list has ", length_, " numbers, another ", n,
+                  ": lists are read in pairs, and must have one length; for all combinations, use index_select() "
+                  "for each list");
+    else
+      length_ = n;
+    for (const std::int64_t id : numbers) ids_.push_back(from_front(op_, id, axis_, whole_));
+    if (r.lists > 0) {
+      r.lists_first |= list_at_ + 1 != at_;
+      along(0, 1, 1, false);
+      r.place[axis_ - 1] = r.place[r.list_axes[0]];
+    } else {
+      along(0, 1, length_, true);
+    }
+    r.list_axes[r.lists++] = axis_ - 1;
+    list_at_ = at_;
+  }
+
+  const char* op_;
+  const Shape& whole_;
+  Region region_;
+  std::int64_t taken_[Shape::max_rank], result_[2 * Shape::max_rank];
+  int axis_ = 0, rank_ = 0, at_ = 0, list_at_ = 0;
+  std::vector<std::int64_t> ids_;
+  std::int64_t length_ = 0;  // of the lists
+};
+
 Place resolve(const char* op, const std::vector<Index>& where, const Shape& whole) {
   const auto count = [&](Index::Kind k) {
     return static_cast<int>(std::count_if(where.begin(), where.end(), [k](const Index& i) { return i.kind == k; }));
@@ -95,67 +169,12 @@ Place resolve(const char* op, const std::vector<Index>& where, const Shape& whol
                 " axes");
   if (ellipses > 1) check::fail(op, ellipses, " ellipses: there can be at most one");
 
+  Layout layout(op, whole);
+  for (const Index& i : where) layout.add(i, named);
   Place p;
-  Region& r = p.region;
-  r.whole = whole;
-  std::int64_t taken[Shape::max_rank], result[2 * Shape::max_rank];
-  int axis = 0, rank = 0, at = 0, list_at = 0;
-  std::vector<std::int64_t> ids;
-  std::int64_t length = 0;  // of the lists
-  const auto along = [&](std::int64_t start, std::int64_t step, std::int64_t n, bool stays) {
-    r.start[axis] = n > 0 ? start : 0;
-    r.step[axis] = n > 1 ? step : 1;  // so that no stride overflows
-    r.place[axis] = stays ? rank : -1;
-    if (stays) result[rank++] = n;
-    taken[axis++] = n;
-  };
-  const auto rest = [&](int axes) {
-    for (; axes > 0; --axes) along(0, 1, whole[axis], true);
-  };
-  for (const Index& i : where) {
-    if (i.kind != Index::Kind::number) ++at;
-    switch (i.kind) {
-      case Index::Kind::number:
-        along(from_front(op, i.number, axis, whole), 1, 1, false);
-        break;
-      case Index::Kind::range: {
-        const auto [start, n] = resolve(op, i.span, whole[axis]);
-        along(start, i.span.step, n, true);
-        break;
-      }
-      case Index::Kind::list: {
-        const std::vector<std::int64_t> numbers = numbers_of(op, i, whole[axis]);
-        if (const auto n = static_cast<std::int64_t>(numbers.size()); r.lists > 0 && n != length)
-          check::fail(op, "a list has ", length, " numbers, another ", n,
-                      ": lists are read in pairs, and must have one length; for all combinations, use index_select() "
-                      "for each list");
-        else
-          length = n;
-        for (const std::int64_t id : numbers) ids.push_back(from_front(op, id, axis, whole));
-        if (r.lists > 0) {
-          r.lists_first |= list_at + 1 != at;
-          along(0, 1, 1, false);
-          r.place[axis - 1] = r.place[r.list_axes[0]];
-        } else {
-          along(0, 1, length, true);
-        }
-        r.list_axes[r.lists++] = axis - 1;
-        list_at = at;
-        break;
-      }
-      case Index::Kind::ellipsis:
-        rest(whole.rank() - named);
-        break;
-      case Index::Kind::newaxis:
-        if (rank >= Shape::max_rank) check::fail(op, "the result has more than ", Shape::max_rank, " axes");
-        result[rank++] = 1;
-    }
-  }
-  rest(whole.rank() - axis);
-  r.taken = Shape(taken, axis);
-  r.result = Shape(result, rank);
+  Region& r = p.region = layout.complete();
   if (r.lists == 0) return p;
-  p.list = tensor(ids, {r.lists, length});
+  p.list = layout.list();
   if (r.lists_first) move_lists_first(r);
   std::vector<Index> others = where;
   for (Index& i : others)

@@ -285,6 +285,62 @@ Tensor std(const Tensor& x, const Axes& axes, KeepDims keep, Correction correcti
   return std(x, axes, correction, keep);
 }
 
+namespace {
+
+// sqrt(sum x^2)
+Tensor euclidean_norm(const Reduction& r, const Tensor& x, KeepDims keep) {
+  Tensor y = Tensor::empty(r.shape(keep), x.dtype());
+  dispatch_compute_floating(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    each_square_sum<T>(r, x, false, [out = y.fresh<T>()](std::int64_t i, double total, double scale) {
+      out[i] = static_cast<T>(std::sqrt(total) / scale);
+    });
+  });
+  return y;
+}
+
+// The norm for any other p.
+Tensor p_norm(const Reduction& r, const Tensor& x, double p, const Axes& axes, KeepDims keep) {
+  const NoGrad no_grad;
+  if (r.count() == 0) return zeros(r.shape(keep), x.dtype());
+  if (p == 0) return sum(ne(x, 0), axes, keep).to(x.dtype());
+  const Tensor size = abs(x);
+  if (p == 1) return sum(size, axes, keep);
+  Tensor y = p > 0 ? max(size, axes, keepdims) : min(size, axes, keepdims);
+  if (!std::isinf(p)) {
+    // Powers of |x| / max |x| (|x| / min |x| for p < 0) neither overflow nor underflow.
+    const Tensor scale = where(logical_and(gt(y, 0), isfinite(y)), y, 1);
+    y = scale * pow(sum(pow(size / scale, p), axes, keepdims), 1 / p);
+  }
+  return reshape(y, r.shape(keep));
+}
+
+// dx = dy sign(x) (|x| / y)^(p-1), for y and dy with the axes kept. For p = +-infinity, the elements equal to the max
+// or min share dy sign(x). dx is 0 where x or y is 0, for p = 0, and for p = +-infinity where y is NaN (no element
+// equals it). A factor of x changes nothing.
+Tensor norm_gradient(Tensor x, Tensor y, const Tensor& dy, double p) {
+  const Shape& kept = dy.shape();
+  if (p == 0) return zeros(x.shape(), x.dtype());
+  if (const Tensor s = slice_scale(x, kept, y); s.defined()) {
+    x = x * s;
+    y = norm(x, p, reduced_axes(kept), keepdims);
+  }
+  if (p == 1) return times_sign(expand_grad(dy, kept, x.shape()), x);
+  if (p == 2) return times_quotient(x, dy, y);
+  const Tensor size = abs(x);
+  if (std::isinf(p)) {
+    const Tensor extreme = eq(size, y).to(x.dtype());
+    return times_sign(extreme * quotient_or_zero(dy, sum_to(extreme, kept)), x);
+  }
+  // Where x is 0, sign(x) is 0, and 1 replaces the ratio to keep its power finite. For p < 0 the ratio is inverted,
+  // because y may be 0 where x is not.
+  const Tensor ratio = masked_fill(p > 0 ? quotient_or_zero(size, y) : quotient_or_zero(y, size), eq(x, 0), 1);
+  const Tensor dx = times_sign(pow(ratio, p > 0 ? p - 1 : 1 - p) * dy, x);
+  return where(isnan(y), y, dx);  // sign() would hide a NaN of y
+}
+
+}  // namespace
+
 Tensor norm(const Tensor& x, double p, const Axes& axes, KeepDims keep) {
   check::floating("norm", "x", x);
   if (std::isnan(p)) check::fail("norm", "p is NaN: it must be a number or infinite");
@@ -293,59 +349,11 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, KeepDims keep) {
     if (p < 0 && r.count() == 0)
       check::fail("norm", "there is nothing to choose from along the axes given of shape ", x.shape(), ": where p is ",
                   p, ", the least elements count");
-    Tensor y;
-    if (p == 2) {
-      y = Tensor::empty(r.shape(keep), x.dtype());
-      dispatch_compute_floating(x.dtype(), [&](auto zero) {
-        using T = decltype(zero);
-        each_square_sum<T>(r, x, false, [out = y.fresh<T>()](std::int64_t i, double total, double scale) {
-          out[i] = static_cast<T>(std::sqrt(total) / scale);
-        });
-      });
-    } else {
-      const NoGrad no_grad;
-      const Tensor size = abs(x);
-      if (r.count() == 0) {
-        y = zeros(r.shape(keep), x.dtype());
-      } else if (p == 0) {
-        y = sum(ne(x, 0), axes, keep).to(x.dtype());
-      } else if (p == 1) {
-        y = sum(size, axes, keep);
-      } else {
-        y = p > 0 ? max(size, axes, keepdims) : min(size, axes, keepdims);
-        if (!std::isinf(p)) {
-          // Powers of |x| / max |x| (|x| / min |x| for p < 0) neither overflow nor underflow.
-          const Tensor scale = where(logical_and(gt(y, 0), isfinite(y)), y, 1);
-          y = scale * pow(sum(pow(size / scale, p), axes, keepdims), 1 / p);
-        }
-        y = reshape(y, r.shape(keep));
-      }
-    }
+    Tensor y = p == 2 ? euclidean_norm(r, x, keep) : p_norm(r, x, p, axes, keep);
     return record({"norm", {{"axes", r.axes()}, {"keepdims", keep == KeepDims::yes}, {"p", p}}}, {x}, std::move(y),
                   keep::inputs | keep::output, [p, kept = r.shape(keepdims)](Backward& b) {
-                    // dx = dy sign(x) (|x| / y)^(p-1). For p = +-infinity, the elements equal to the max or min share
-                    // dy sign(x). dx is 0 where x or y is 0, for p = 0, and for p = +-infinity where y is NaN (no
-                    // element equals it). A factor of x changes nothing.
-                    if (p == 0) return b.give(0, zeros(b.shape(0), b.dtype(0)));
-                    Tensor x = b.x(0), y = reshape(b.y(), kept);
-                    const Tensor dy = reshape(b.dy(), kept);
-                    if (const Tensor s = slice_scale(x, kept, y); s.defined()) {
-                      x = x * s;
-                      y = norm(x, p, reduced_axes(kept), keepdims);
-                    }
-                    if (p == 1) return b.give(0, times_sign(expand_grad(dy, kept, x.shape()), x));
-                    if (p == 2) return b.give(0, times_quotient(x, dy, y));
-                    const Tensor size = abs(x);
-                    if (std::isinf(p)) {
-                      const Tensor extreme = eq(size, y).to(x.dtype());
-                      return b.give(0, times_sign(extreme * quotient_or_zero(dy, sum_to(extreme, kept)), x));
-                    }
-                    // Where x is 0, sign(x) is 0, and 1 replaces the ratio to keep its power finite. For p < 0 the
-                    // ratio is inverted, because y may be 0 where x is not.
-                    const Tensor ratio =
-                        masked_fill(p > 0 ? quotient_or_zero(size, y) : quotient_or_zero(y, size), eq(x, 0), 1);
-                    const Tensor dx = times_sign(pow(ratio, p > 0 ? p - 1 : 1 - p) * dy, x);
-                    b.give(0, where(isnan(y), y, dx));  // sign() would hide a NaN of y
+                    const Tensor y = reshape(b.y(), kept), dy = reshape(b.dy(), kept);
+                    b.give(0, norm_gradient(b.x(0), y, dy, p));
                   });
   });
 }

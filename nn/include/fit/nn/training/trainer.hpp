@@ -3,7 +3,6 @@
 #include <functional>
 #include <iosfwd>
 #include <limits>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
