@@ -15,6 +15,7 @@
 #include "ops/common/autocast.hpp"
 #include "ops/elementwise/elementwise.hpp"
 #include "ops/linalg/flop_counter.hpp"
+#include "ops/linalg/linear_call.hpp"
 #include "ops/linalg/product_copy.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
@@ -195,24 +196,11 @@ void multiply(std::int64_t rows, const T* x, const Int8Matrix& w, const kernels:
 Tensor int8_linear(const kernels::Function* f, const Tensor& x, const Int8Matrix& w, const Tensor& bias) {
   constexpr const char* op = "linear";
   check::floating(op, "x", x);
-  const DType t = product_dtype(x.dtype(), w.scale().dtype());
-  if (t == float64) {
+  if (product_dtype(x.dtype(), w.scale().dtype()) == float64) {
     const Tensor y = linear(x, dequantized(w), bias);
     return f ? detail::apply(*f, y) : y;
   }
-  const bool cast = autocast_dtype() == bfloat16 && t == bfloat16;  // then float32 operands are read as bfloat16
-  if (!cast) check::same_dtype(op, "x", x, "the scale of the int8 weight", w.scale());
-  const std::int64_t n = w.shape()[0], k = w.shape()[1];
-  if (x.rank() < 1 || x.shape().back() != k)
-    check::fail(op, "x is ", x.shape(), ", weight is ", w.shape(), ": x must be [..., in] and weight [out, in]");
-  if (bias.defined()) {
-    if (!cast) check::same_dtype(op, "x", x, "bias", bias);
-    check::shape(op, "bias", bias, {n});
-  }
-  const Tensor read = t == bfloat16 ? lowered(x) : x;
-  Tensor y = Tensor::empty(x.shape().with(x.rank() - 1, n), t);
-  std::int64_t rows = 1;
-  for (int i = 0; i + 1 < x.rank(); ++i) rows *= x.shape()[i];
+  auto [t, rows, k, n, read, y] = detail::linear_call(x, w.shape(), "the scale of the int8 weight", w.scale(), bias);
   const Tensor scales = to_dtype_no_grad(w.scale(), float32),
                b = bias.defined() ? to_dtype_no_grad(bias, float32) : bias;
   const float* const pb = b.defined() ? b.data<float>().data() : nullptr;

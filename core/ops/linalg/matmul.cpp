@@ -12,6 +12,7 @@
 #include "ops/elementwise/elementwise.hpp"
 #include "ops/elementwise/functions.hpp"
 #include "ops/linalg/flop_counter.hpp"
+#include "ops/linalg/linear_call.hpp"
 #include "ops/linalg/product_copy.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
@@ -112,10 +113,7 @@ Use use_of(const Tensor& weight, std::int64_t rows) {
 
 // [..., M, K] as [... * M, K]
 Tensor rows_of(const Tensor& x) {
-  if (x.rank() == 2) return x;
-  std::int64_t rows = 1;
-  for (int i = 0; i + 1 < x.rank(); ++i) rows *= x.shape()[i];
-  return reshape(x, {rows, x.shape().back()});
+  return x.rank() == 2 ? x : reshape(x, {detail::rows_in(x.shape()), x.shape().back()});
 }
 
 // A bfloat16 product may return float32.
@@ -233,28 +231,17 @@ const BFloat16* bf16_values(void (*f)(float* y, const float* x, std::int64_t n, 
 Tensor linear_then(const kernels::Function* f, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check::floating("linear", "x", x);
   check::defined("linear", "weight", weight);
-  const DType t = product_dtype(x.dtype(), weight.dtype());
-  const bool cast = autocast_dtype() == bfloat16 && t == bfloat16;  // then float32 operands are read as bfloat16
-  if (!cast) check::same_dtype("linear", "x", x, "weight", weight);
-  if (weight.rank() != 2 || x.rank() < 1 || x.shape().back() != weight.shape()[1])
-    check::fail("linear", "x is ", x.shape(), ", weight is ", weight.shape(),
-                ": x must be [..., in] and weight [out, in]");
-  const std::int64_t in = weight.shape()[1], out = weight.shape()[0];
-  if (bias.defined()) {
-    if (!cast) check::same_dtype("linear", "x", x, "bias", bias);
-    check::shape("linear", "bias", bias, Shape{out});
-  }
-  const Tensor read = t == bfloat16 ? lowered(x) : x;
-  Tensor y = Tensor::empty(x.shape().with(x.rank() - 1, out), t);
+  detail::LinearCall call = detail::linear_call(x, weight.shape(), "weight", weight, bias);
+  const DType t = call.t;
+  const Tensor& read = call.read;
+  Tensor& y = call.y;
   const bool records = detail::wants_record({read, weight, bias});
   // In bfloat16, f replaces the result of the product.
   detail::FunctionOfProduct of_y(f, t != bfloat16 || (f && !records && !f->float32), records, y);
   dispatch_floating(t, [&](auto zero) {
     using T = decltype(zero);
-    std::int64_t rows = 1;
-    for (int i = 0; i + 1 < x.rank(); ++i) rows *= x.shape()[i];
-    const auto p = kernels::contiguous<T>(rows, out, in, false, true);
-    detail::count_product(rows, out, in);
+    const auto p = kernels::contiguous<T>(call.rows, call.out, call.in, false, true);
+    detail::count_product(p.m, p.n, p.k);
     if constexpr (std::is_same_v<T, BFloat16>) {
       const Tensor b = bias.defined() ? to_dtype_no_grad(bias, float32) : bias;
       const kernels::Bf16Then then(b.defined() ? b.data<float>().data() : nullptr,
@@ -265,7 +252,7 @@ Tensor linear_then(const kernels::Function* f, const Tensor& x, const Tensor& we
       const Tensor narrow = few_rows ? rounded(weight) : weight;
       const Tensor kept = narrow.dtype() == bfloat16 ? kept_panels(p, narrow) : Tensor();
       const void* const panels = kept.defined() ? kept.raw() : nullptr;
-      with_narrow(rounded(read), weight, use_of(weight, rows), [&](const auto* px, const auto* pw) {
+      with_narrow(rounded(read), weight, use_of(weight, p.m), [&](const auto* px, const auto* pw) {
         kernels::gemm_parallel(p, px, pw, y.fresh<T>(), then, panels);
       });
     } else {
@@ -273,7 +260,7 @@ Tensor linear_then(const kernels::Function* f, const Tensor& x, const Tensor& we
       const T* const pb = bias.defined() ? static_cast<const T*>(bias.raw()) : nullptr;
       const Tensor kept = kept_panels(p, weight);
       kernels::gemm_parallel(p, static_cast<const T*>(x.raw()), static_cast<const T*>(weight.raw()), py, pb,
-                             of_y.tiles<T>(py, out), kept.defined() ? kept.raw() : nullptr);
+                             of_y.tiles<T>(py, p.n), kept.defined() ? kept.raw() : nullptr);
     }
   });
   // dx = dy W, dW = dy' x, db = the sum of dy over its rows
