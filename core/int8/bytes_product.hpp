@@ -66,8 +66,7 @@ class RoundedRows {
   Scratch<std::int32_t> sums_;
 };
 
-/// c [m, n] = x w' + bias like gemm_int8_parallel(), for x [m, k] rounded to bytes and k > 0. kept: the weights in
-/// panels, or null. done: see gemm_parallel().
+/// The product of a task, for x [m, k] rounded to bytes and k > 0. kept, done: see Int8Product.
 inline void gemm_rounded_parallel(std::int64_t m, const ByteRows& x, const Int8Task& task, const BytePanels* kept,
                                   TileDone done) {
   const std::int64_t n = task.n, k = task.k;
@@ -81,14 +80,10 @@ inline void gemm_rounded_parallel(std::int64_t m, const ByteRows& x, const Int8T
   if (!kept) pack_byte_panels(n, k, task.w, bytes.get()), pack_scale_panels(n, k, task.w, scales.get());
   const BytePanels all = kept ? *kept : byte_panels(k, task.w, bytes.get(), scales.get());
   const auto multiply = [&](const Tile& tile) {
-    Int8Task part = task;
-    part.n = tile.cols;
-    if (task.bias) part.bias = task.bias + tile.col;
     constexpr std::int64_t together = 64;  // rows that are still in the cache when they are done
     for (std::int64_t row = tile.row, end = row + tile.rows; row < end; row += together) {
       const Tile rows{row, std::min(together, end - row), tile.col, tile.cols};
-      part.c = task.c + row * task.ldc + tile.col;
-      byte_kernels().panels(rows.rows, x.from(row), part, all.from(tile.col));
+      byte_kernels().panels(rows.rows, x.from(row), task.at(row, tile.col, tile.cols), all.from(tile.col));
       done(rows);
     }
   };
@@ -108,22 +103,16 @@ inline void gemm_rounded_parallel(std::int64_t m, const ByteRows& x, const Int8T
   });
 }
 
+/// Like gemm_int8_parallel(), with x rounded to bytes and k > 0.
 template <class X, class C>
-void gemm_bytes_parallel(std::int64_t m, std::int64_t n, std::int64_t k, const X* x, std::int64_t ldx,
-                         const Int8Weights& w, C* c, std::int64_t ldc, const float* bias, const BytePanels* kept,
-                         TileDone done = no_callback) {
-  if (m == 0 || n == 0) return;
-  const RoundedRows rounded(m, k, x, ldx, w);
-  if constexpr (std::is_same_v<C, float>) {
-    gemm_rounded_parallel(m, rounded.rows(), {n, k, w, bias, c, ldc}, kept, done);
-  } else {
-    const Scratch<float> wide(m * n);
-    const auto narrow = [&](const Tile& t) {
-      bf16_kernels().to_bf16.finish(t.rows, t.cols, 1, wide.get() + t.row * n + t.col, n, 0, {},
-                                    c + t.row * ldc + t.col, ldc);
-    };
-    gemm_rounded_parallel(m, rounded.rows(), {n, k, w, bias, wide.get(), n}, kept, narrow);
-  }
+void gemm_bytes_parallel(const Int8Product<X, C>& p) {
+  if (p.m == 0 || p.n == 0) return;
+  const RoundedRows rounded(p.m, p.k, p.x, p.ldx, p.w);
+  const FloatSums sums(p);
+  gemm_rounded_parallel(p.m, rounded.rows(), sums.task(), p.kept, [&](const Tile& t) {
+    sums.finish(t);
+    p.done(t);
+  });
 }
 
 }  // namespace fit::kernels

@@ -185,11 +185,11 @@ template <class T>
 void multiply(std::int64_t rows, const T* x, const Int8Matrix& w, const kernels::Int8Weights& from, T* y,
               const float* bias, kernels::TileDone done) {
   const std::int64_t n = w.shape()[0], k = w.shape()[1];
-  if (k == 0) return kernels::gemm_int8_parallel(rows, n, k, x, k, from, y, n, bias, done);
+  kernels::Int8Product<T, T> p{rows, n, k, x, k, from, y, n, bias, nullptr, done};
+  if (k == 0) return kernels::gemm_int8_parallel(p);
   const KeptPanels kept(rows, w, from);
-  w.activations() == Int8Activations::floating
-      ? kernels::gemm_int8_parallel(rows, n, k, x, k, from, y, n, bias, done, kept.get())
-      : kernels::gemm_bytes_parallel(rows, n, k, x, k, from, y, n, bias, kept.get(), done);
+  p.kept = kept.get();
+  w.activations() == Int8Activations::floating ? kernels::gemm_int8_parallel(p) : kernels::gemm_bytes_parallel(p);
 }
 
 // linear(), and f of it. f may be null.

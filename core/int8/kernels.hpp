@@ -38,6 +38,10 @@ struct Int8Task {
   const float* bias;
   float* c;
   std::int64_t ldc;
+  // From a row and column of c on, for `cols` columns. w stays that of all columns.
+  Int8Task at(std::int64_t row, std::int64_t col, std::int64_t cols) const {
+    return {cols, k, w, bias ? bias + col : nullptr, c + row * ldc + col, ldc};
+  }
 };
 
 // A row of x in whole numbers: digit i of number l is digits[i stride + l]. See digits.hpp.

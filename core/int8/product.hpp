@@ -29,6 +29,20 @@ void unpack_int8_parallel(std::int64_t n, std::int64_t k, const Int8Weights& w, 
   });
 }
 
+/// c [m, n] = x w' + bias, for x [m, k]; ldx and ldc are the row strides of x and c.
+template <class X, class C>
+struct Int8Product {
+  std::int64_t m, n, k;
+  const X* x;
+  std::int64_t ldx;
+  Int8Weights w;
+  C* c;
+  std::int64_t ldc;
+  const float* bias = nullptr;       // [n], or null
+  const BytePanels* kept = nullptr;  // null, or the weights in panels
+  TileDone done = no_callback;       // see gemm_parallel(); for a float c alone
+};
+
 // Rows of x as floats. Holds their memory.
 template <class X>
 class FloatRows {
@@ -47,82 +61,94 @@ class FloatRows {
   Scratch<float> widened_;
 };
 
+// The float sums of a product: c itself, or else finish() rounds them to c. Holds their memory.
+template <class X, class C>
+class FloatSums {
+ public:
+  explicit FloatSums(const Int8Product<X, C>& p) : p_(p), sums_(narrow ? p.m * p.n : 0) {}
+
+  Int8Task task() const {
+    if constexpr (narrow)
+      return {p_.n, p_.k, p_.w, p_.bias, sums_.get(), p_.n};
+    else
+      return {p_.n, p_.k, p_.w, p_.bias, p_.c, p_.ldc};
+  }
+  void finish(const Tile& t) const {
+    if constexpr (narrow)
+      bf16_kernels().to_bf16.finish(t.rows, t.cols, 1, sums_.get() + t.row * p_.n + t.col, p_.n, 0, {},
+                                    p_.c + t.row * p_.ldc + t.col, p_.ldc);
+  }
+
+ private:
+  static constexpr bool narrow = std::is_same_v<C, BFloat16>;
+  const Int8Product<X, C>& p_;
+  Scratch<float> sums_;
+};
+
 // For few rows: reads the weights once, without packing.
 template <class X, class C>
-void gemv_int8(std::int64_t m, std::int64_t n, std::int64_t k, const X* x, std::int64_t ldx, const Int8Weights& w, C* c,
-               std::int64_t ldc, const float* bias, TileDone done) {
-  constexpr bool narrow_c = std::is_same_v<C, BFloat16>;
-  const FloatRows<X> rows(m, k, x, ldx);
-  const Scratch<float> sums(narrow_c ? m * n : 0);
-  Int8Task task{n, k, w, bias, sums.get(), n};
-  if constexpr (!narrow_c) task.c = c, task.ldc = ldc;
+void gemv_int8(const Int8Product<X, C>& p) {
+  const FloatRows<X> rows(p.m, p.k, p.x, p.ldx);
+  const FloatSums sums(p);
+  const Int8Task task = sums.task();
   const Int8Kernels& kernels = int8_kernels();
-  const std::int64_t stride = (k + int8_step - 1) / int8_step * int8_step;
-  const Scratch<std::int8_t> digits(m * int8_digits * stride);
+  const std::int64_t stride = (p.k + int8_step - 1) / int8_step * int8_step;
+  const Scratch<std::int8_t> digits(p.m * int8_digits * stride);
   std::array<Int8Row, gemv_max_m> whole;
-  bool by_digits = kernels.digits_of != nullptr && w.group >= k && w.bits == 8;
-  for (std::int64_t i = 0; i < m && by_digits; ++i)
+  bool by_digits = kernels.digits_of != nullptr && p.w.group >= p.k && p.w.bits == 8;
+  for (std::int64_t i = 0; i < p.m && by_digits; ++i)
     by_digits =
-        kernels.digits_of(k, rows.data + i * rows.ld, stride, digits.get() + i * int8_digits * stride, whole[i]);
-  gemv_parallel(m, n, k, sizeof(std::int8_t), [&](Part part) {
-    const auto columns_done = [&](std::int64_t col, std::int64_t cols) { done({0, m, col, cols}); };
-    by_digits ? kernels.gemv_digits(m, whole.data(), task, part, columns_done)
-              : kernels.gemv(m, rows.data, rows.ld, task, part, columns_done);
+        kernels.digits_of(p.k, rows.data + i * rows.ld, stride, digits.get() + i * int8_digits * stride, whole[i]);
+  gemv_parallel(p.m, p.n, p.k, sizeof(std::int8_t), [&](Part part) {
+    const auto columns_done = [&](std::int64_t col, std::int64_t cols) { p.done({0, p.m, col, cols}); };
+    by_digits ? kernels.gemv_digits(p.m, whole.data(), task, part, columns_done)
+              : kernels.gemv(p.m, rows.data, rows.ld, task, part, columns_done);
   });
-  if constexpr (narrow_c) bf16_kernels().to_bf16.finish(m, n, 1, sums.get(), n, 0, {}, c, ldc);
+  sums.finish({0, p.m, 0, p.n});
 }
 
 // For few rows in Reproducible: reads panels.
 template <class X, class C>
-void gemv_int8_in_order(std::int64_t m, std::int64_t n, std::int64_t k, const X* x, std::int64_t ldx,
-                        const Int8Weights& w, const BytePanels& all, C* c, std::int64_t ldc, const float* bias,
-                        TileDone done) {
-  constexpr bool narrow_c = std::is_same_v<C, BFloat16>;
-  const FloatRows<X> rows(m, k, x, ldx);
-  const Scratch<float> sums(narrow_c ? m * n : 0);
+void gemv_int8_in_order(const Int8Product<X, C>& p) {
+  const FloatRows<X> rows(p.m, p.k, p.x, p.ldx);
+  const FloatSums sums(p);
   const auto gemv = std::is_same_v<X, BFloat16> ? int8_kernels().gemv_in_order_bf16 : int8_kernels().gemv_in_order;
-  const std::int64_t tiles = gemv_tiling(m, n, k, sizeof(std::int8_t)).count();
-  parallel_for(panels(n), (panels(n) + tiles - 1) / tiles, guided_schedule, [&](std::int64_t i, std::int64_t end) {
+  const std::int64_t tiles = gemv_tiling(p.m, p.n, p.k, sizeof(std::int8_t)).count();
+  parallel_for(panels(p.n), (panels(p.n) + tiles - 1) / tiles, guided_schedule, [&](std::int64_t i, std::int64_t end) {
     for (; i < end; ++i) {
-      const std::int64_t col = i * panel_width, cols = std::min(panel_width, n - col);
-      Int8Task task{cols, k, w, nullptr, sums.get() + col, n};
-      if constexpr (!narrow_c) task.c = c + col, task.ldc = ldc;
-      gemv(m, rows.data, rows.ld, task, all.from(col));
-      if constexpr (narrow_c)
-        bf16_kernels().to_bf16.finish(m, cols, 1, task.c, n, 0, {bias ? bias + col : nullptr}, c + col, ldc);
-      else if (bias)
-        FIT_KERNELS(gemm_table, float).add_row(m, cols, bias + col, task.c, ldc);
-      done({0, m, col, cols});
+      const std::int64_t col = i * panel_width, cols = std::min(panel_width, p.n - col);
+      const Int8Task task = sums.task().at(0, col, cols);
+      gemv(p.m, rows.data, rows.ld, task, p.kept->from(col));
+      if (task.bias) FIT_KERNELS(gemm_table, float).add_row(p.m, cols, task.bias, task.c, task.ldc);
+      sums.finish({0, p.m, col, cols});
+      p.done({0, p.m, col, cols});
     }
   });
 }
 
-/// c [m, n] = x w' + bias, for x [m, k]; ldx and ldc are the row strides of x and c; bias is [n], or null. For few
-/// rows, the kernel reads int8 weights. For more rows, blocks of weights are first converted to float, or to BFloat16
-/// if x is BFloat16. kept: null, or the weights in panels, which few rows read in Reproducible. done: see
-/// gemm_parallel(); for a float x alone.
+/// For few rows, the kernel reads int8 weights. For more rows, blocks of weights are first converted to float, or to
+/// BFloat16 if x is BFloat16. Few rows read the kept panels in Reproducible. done: for a float x alone.
 template <class X, class C>
-void gemm_int8_parallel(std::int64_t m, std::int64_t n, std::int64_t k, const X* x, std::int64_t ldx,
-                        const Int8Weights& w, C* c, std::int64_t ldc, const float* bias, TileDone done = no_callback,
-                        const BytePanels* kept = nullptr) {
+void gemm_int8_parallel(const Int8Product<X, C>& p) {
+  const std::int64_t m = p.m, n = p.n, k = p.k;
   if (m == 0 || n == 0) return;
   const bool few_rows = m <= gemv_max_m && k > 0;
-  if (few_rows && !reproducible()) return gemv_int8(m, n, k, x, ldx, w, c, ldc, bias, done);
-  if (few_rows && kept) return gemv_int8_in_order(m, n, k, x, ldx, w, *kept, c, ldc, bias, done);
-  GemmParams<X> p = contiguous<X>(m, n, k, false, true);
-  p.lda = ldx;
-  p.ldc = ldc;
+  if (few_rows && !reproducible()) return gemv_int8(p);
+  if (few_rows && p.kept) return gemv_int8_in_order(p);
+  GemmParams<X> all = contiguous<X>(m, n, k, false, true);
+  all.lda = p.ldx;
+  all.ldc = p.ldc;
   const auto columns = [&](std::int64_t col, std::int64_t count, X* unpacked) {
-    GemmParams<X> part = p;
+    GemmParams<X> part = all;
     part.n = std::min(count, n - col);
-    unpack_int8_parallel(part.n, k, rows_from(w, k, col), unpacked);
-    const float* const part_bias = bias ? bias + col : nullptr;
+    unpack_int8_parallel(part.n, k, rows_from(p.w, k, col), unpacked);
+    const float* const bias = p.bias ? p.bias + col : nullptr;
     if constexpr (std::is_same_v<X, float>)
-      gemm_parallel(part, x, static_cast<const X*>(unpacked), c + col, part_bias, [&](const Tile& t) {
-        done({t.row, t.rows, col + t.col, t.cols});
+      gemm_parallel(part, p.x, static_cast<const X*>(unpacked), p.c + col, bias, [&](const Tile& t) {
+        p.done({t.row, t.rows, col + t.col, t.cols});
       });
     else
-      gemm_parallel(part, x, static_cast<const X*>(unpacked), c + col, part_bias);
+      gemm_parallel(part, p.x, static_cast<const X*>(unpacked), p.c + col, bias);
   };
   if (few_rows) {  // in Reproducible: each task converts and multiplies its own columns
     const std::int64_t grain = (1 << 15) / (panel_width * k) + 1;

@@ -73,11 +73,12 @@ void check(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t group, b
   }
   const kernels::BytePanels kept = kernels::byte_panels(k, w, bytes.data(), scales.data());
   std::vector<std::atomic<int>> done(static_cast<std::size_t>(m * n));
-  kernels::gemm_bytes_parallel(m, n, k, x.data(), ld, w, c.data(), ldc, biased ? bias.data() : nullptr,
-                               keeps ? &kept : nullptr, [&](const kernels::Tile& t) {
-                                 for (std::int64_t i = t.row; i < t.row + t.rows; ++i)
-                                   for (std::int64_t j = t.col; j < t.col + t.cols; ++j) ++done[i * n + j];
-                               });
+  const auto count = [&](const kernels::Tile& t) {
+    for (std::int64_t i = t.row; i < t.row + t.rows; ++i)
+      for (std::int64_t j = t.col; j < t.col + t.cols; ++j) ++done[i * n + j];
+  };
+  kernels::gemm_bytes_parallel<X, C>(
+      {m, n, k, x.data(), ld, w, c.data(), ldc, biased ? bias.data() : nullptr, keeps ? &kept : nullptr, count});
   const Rounded rounded(m, k, wide.data(), ld, w);
   CHECK(c.guards_intact());
   std::int64_t wrong = 0;
@@ -171,7 +172,7 @@ TEST_CASE("products of bytes do not overflow", "[gemm][int8]") {
           for (const std::int64_t m : {1, 5}) {
             std::vector<float> rows, c(static_cast<std::size_t>(4 * m));
             for (std::int64_t i = 0; i < m; ++i) rows.insert(rows.end(), x.begin(), x.end());
-            kernels::gemm_bytes_parallel(m, 4, k, rows.data(), k, w, c.data(), 4, nullptr, nullptr);
+            kernels::gemm_bytes_parallel<float, float>({m, 4, k, rows.data(), k, w, c.data(), 4});
             for (const float v : c) CHECK(v == Approx(static_cast<double>(weight * sign) * static_cast<double>(k)));
           }
         }

@@ -32,11 +32,12 @@ void check(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t group, i
   GuardedBuffer<float> bias = drawn<float>(n, 1, between(-1, 1), random);
   const bool biased = group != 64;
   std::vector<std::atomic<int>> done(static_cast<std::size_t>(m * n));
-  kernels::gemm_int8_parallel(m, n, k, x.data(), ld, w, c.data(), n + 2, biased ? bias.data() : nullptr,
-                              [&](const kernels::Tile& t) {
-                                for (std::int64_t i = t.row; i < t.row + t.rows; ++i)
-                                  for (std::int64_t j = t.col; j < t.col + t.cols; ++j) ++done[i * n + j];
-                              });
+  const auto count = [&](const kernels::Tile& t) {
+    for (std::int64_t i = t.row; i < t.row + t.rows; ++i)
+      for (std::int64_t j = t.col; j < t.col + t.cols; ++j) ++done[i * n + j];
+  };
+  kernels::gemm_int8_parallel<X, C>(
+      {m, n, k, x.data(), ld, w, c.data(), n + 2, biased ? bias.data() : nullptr, nullptr, count});
   if (std::is_same_v<C, float> && std::is_same_v<X, float>)
     CHECK(std::all_of(done.begin(), done.end(), [](const auto& times) { return times == 1; }));
   Worst worst;
@@ -105,7 +106,7 @@ std::vector<float> row_times(const std::vector<float>& x, const std::vector<std:
   std::vector<float> c(static_cast<std::size_t>(n));
   kernels::Int8Weights w;
   w.data = weights.data(), w.scales = scales.data(), w.ld = w.group = k;
-  kernels::gemm_int8_parallel<float, float>(1, n, k, x.data(), k, w, c.data(), n, nullptr);
+  kernels::gemm_int8_parallel<float, float>({1, n, k, x.data(), k, w, c.data(), n});
   return c;
 }
 
