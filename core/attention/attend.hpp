@@ -17,11 +17,11 @@
 //   kernel/reference.hpp       the formula in loops
 //   decomposition.cpp          the formula in operations; masked_matmul.hpp: products that leave masked pairs out
 //   visibility/visibility.hpp  which query attends to which key; plan.hpp makes its tiles from masks; masks.cpp: masks
-//   attend.cpp                 the operation; arguments.cpp: its checks; adjoint.cpp: its gradient; event.cpp:
-//   observers kernel/kernel.hpp          the kernel's interface; kernel.cpp and tasks.hpp cut a call into tasks
+//   attend.cpp                 the operation; arguments.cpp: its checks; adjoint.cpp: its gradient
+//   event.cpp                  observers
+//   kernel/kernel.hpp          the kernel's interface; kernel.cpp and tasks.hpp cut a call into tasks
 //   kernel/tiles.simd.cpp      the tiles of a task; rows.hpp: the rows of a tile; tiles.hpp: the products of a tile
-//   score/expression.hpp       lambdas for masks and scores, as lists of steps; kernel/score_rows.simd.cpp computes
-//   them
+//   score/expression.hpp       lambdas for masks and scores, as steps; kernel/score_rows.simd.cpp computes them
 namespace fit::detail {
 
 /// A call of attention. check_call() makes it, plan_tiles() says which pairs attend.
@@ -67,6 +67,9 @@ void check_numbers(const char* op, const AttentionOptions& options);
 
 /// The first operand that is a part of the same tensor as operand i. Parts of one tensor share an input of the node.
 std::size_t input_of(const std::array<Heads, 3>& operands, std::size_t i);
+
+/// The features of heads that are not first, [B, S, heads features].
+Tensor features_of(const Heads& h);
 
 /// x as [B, heads, S, features].
 Tensor split_heads(const Heads& h);

@@ -94,13 +94,15 @@ AttentionResult decomposed_attention(const AttentionCall& call, const AttentionI
   return {output, weights.to(of_weights), shaped_lse};
 }
 
+Tensor features_of(const Heads& h) {
+  return h.layout == HeadLayout::part ? slice(h.x, 2, h.offset, h.offset + h.heads * h.features) : h.x;
+}
+
 Tensor split_heads(const Heads& h) {
   const Shape& s = h.x.shape();
   if (h.layout == HeadLayout::first)
     return reshape(h.x, {s.rank() > 2 ? s[0] : 1, h.heads, s[s.rank() - 2], h.features});
-  const std::int64_t end = h.offset + h.heads * h.features;
-  const Tensor last = h.layout == HeadLayout::part ? slice(h.x, 2, h.offset, end) : h.x;
-  return transpose(reshape(last, {s[0], s[1], h.heads, h.features}), 1, 2);
+  return transpose(reshape(features_of(h), {s[0], s[1], h.heads, h.features}), 1, 2);
 }
 
 Tensor attention_scores(const AttentionCall& call) {

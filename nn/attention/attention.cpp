@@ -4,7 +4,6 @@
 #include <sstream>
 
 #include "attention/attend.hpp"
-#include "attention/project_heads.hpp"
 #include "attention/with_weights.hpp"
 #include "fit/detail/scoped.hpp"
 #include "fit/detail/thread_state.hpp"

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "attention/attend.hpp"
-#include "attention/project_heads.hpp"
 #include "fit/ops/ops.hpp"
 #include "tensor/check.hpp"
 
@@ -27,7 +26,7 @@ Tensor by_head(const Tensor& joint, std::int64_t heads) {
 
 // Keys or values (B, kv_heads, past, features) with those of the inputs behind them.
 Tensor grown(const Tensor& before, const Heads& now) {
-  return cat({before, by_head(features_of(now), before.size(1))}, 2);
+  return cat({before, by_head(fit::detail::features_of(now), before.size(1))}, 2);
 }
 
 // The terms of a call: those of the layer and of the context.
@@ -59,7 +58,7 @@ Tensor AttentionContext::attend(const Heads& q, const Heads& k, const Heads& v, 
   if (cache) all.cache(*cache);
   if (past) {
     *past = {grown(past->keys, k), grown(past->values, v)};
-    const Tensor joint = features_of(q), all_q = by_head(joint, joint.size(2) / past->keys.size(3));
+    const Tensor joint = fit::detail::features_of(q), all_q = by_head(joint, joint.size(2) / past->keys.size(3));
     const Heads keys = heads_first(past->keys), values = heads_first(past->values);
     const Tensor y =
         fit::detail::attend("attend", heads_first(all_q), keys, values, all).output;  // (B, H, S, features)

@@ -1,6 +1,5 @@
-#include "attention/project_heads.hpp"
-
 #include "fit/graph/named_values.hpp"
+#include "fit/nn/attention/attention.hpp"
 #include "fit/ops/ops.hpp"
 
 namespace fit::nn {
@@ -13,10 +12,6 @@ Tensor project_heads(const Linear& proj, const Tensor& z, std::int64_t num_heads
   const Tensor rows = reshape(transpose(proj.weight.value()), {num_heads, D, y.size(-1)});  // [H, D, C]
   const Tensor parts = matmul(heads, rows), given = observed("head_out", parts);
   return given.impl() == parts.impl() ? y : y + reshape(sum(given - parts, 1), y.shape());
-}
-
-Tensor features_of(const Heads& h) {
-  return h.layout == HeadLayout::part ? slice(h.x, 2, h.offset, h.offset + h.heads * h.features) : h.x;
 }
 
 }  // namespace fit::nn

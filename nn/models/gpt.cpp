@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "attention/attend.hpp"
-#include "attention/project_heads.hpp"
 #include "base/affixes.hpp"
 #include "base/joined.hpp"
 #include "fit/backward/activation_checkpoint.hpp"
@@ -156,7 +155,7 @@ std::array<Heads, 3> GPTAttention::projected(const Tensor& x, const AttentionCon
   if (!rotary_.defined()) return heads();
   if (value_wanted("q_unrotated") || value_wanted("k_unrotated")) {
     const auto [q, k, v] = heads();
-    using fit::detail::observed_heads;
+    using fit::detail::features_of, fit::detail::observed_heads;
     std::vector<Tensor> all{features_of(observed_heads("q_unrotated", q)),
                             features_of(observed_heads("k_unrotated", k))};
     if (!values.defined()) all.push_back(features_of(v));
@@ -170,7 +169,7 @@ std::array<Heads, 3> GPTAttention::projected(const Tensor& x, const AttentionCon
 
 Heads GPTAttention::with_embeddings(const Heads& v, const AttentionContext& context) const {
   check::defined("GPTAttention", "ids of the context, which value_embeddings needs", context.ids);
-  return heads_last(features_of(v) + (*value_embedding)(context.ids));
+  return heads_last(fit::detail::features_of(v) + (*value_embedding)(context.ids));
 }
 
 Tensor GPTAttention::forward(const Tensor& x, const AttentionContext& context) const {

@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "attention/attend.hpp"
-#include "attention/project_heads.hpp"
 #include "fit/graph/named_values.hpp"
 #include "fit/nn/models/transformer.hpp"
 #include "fit/ops/ops.hpp"
