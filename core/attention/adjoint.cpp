@@ -11,14 +11,15 @@ namespace {
 //   inputs: the tensors of q, k and v (undefined where input_of() names another one), the bias and the sink (which may
 //     be undefined), the tables of the function of scores;
 //   outputs: that of attention, and then the weights and lse, if the options ask for them;
-//   saved values: stats, alibi, the plan of tiles, the code of the function of scores.
+//   saved values: those of Saved.
 struct Adjoint {
   struct Place {
     std::size_t input;
     HeadLayout layout;
     std::int64_t offset;
   };
-  static constexpr int bias = 3, sink = 4, tables = 5;
+  static constexpr int bias = 3, sink = 4, tables = 5;                           // inputs
+  enum Saved { saved_stats, saved_alibi, saved_tiles, saved_bits, saved_code };  // code: of the function of scores
 
   kernels::Attention<> a;  // without tiles
   Place places[3];
@@ -48,11 +49,12 @@ struct Adjoint {
   AttentionCall call(Backward& b, const Tensor* x) const {
     static const AttentionOptions none;
     AttentionCall c{"attention", none, heads(x)};
-    c.a = a, c.bias = x[bias], c.alibi = b.saved(1), c.sink = x[sink];
-    c.plan = {b.saved(2), b.saved(3)};
+    c.a = a, c.bias = x[bias], c.alibi = b.saved(saved_alibi), c.sink = x[sink];
+    c.plan = {b.saved(saved_tiles), b.saved(saved_bits)};
     c.plan.apply(c.a);
-    if (b.has_saved(4))
-      c.score.emplace(*score_methods, b.saved(4), std::vector<Tensor>(x + tables, x + b.inputs()), a.Sk - a.Sq);
+    if (b.has_saved(saved_code))
+      c.score.emplace(*score_methods, b.saved(saved_code), std::vector<Tensor>(x + tables, x + b.inputs()),
+                      a.Sk - a.Sq);
     return c;
   }
 
@@ -122,7 +124,7 @@ struct Adjoint {
       to.dtables = dtables.fresh<W>();
     }
     const int lse_at = weights ? 2 : 1;
-    const Tensor stats = b.saved(0), dout = b.dy(0), dlse = lse && b.has_dy(lse_at) ? b.dy(lse_at) : Tensor();
+    const Tensor stats = b.saved(saved_stats), dout = b.dy(0), dlse = lse && b.has_dy(lse_at) ? b.dy(lse_at) : Tensor();
     kernels::attention_backward<T>({*lowered, view<T>(c.contexts(b.y(0))), stats_in(a, stats.data<W>().data()),
                                     view<T>(c.contexts(dout)), to, check,
                                     dlse.defined() ? dlse.data<W>().data() : nullptr});
@@ -149,8 +151,8 @@ void record_call(const AttentionCall& call, Computed& computed) {
   for (std::size_t i = 0; i < 3; ++i)
     if (input_of(call.operands, i) == i) inputs[i] = call.operands[i].x;
   const Tensor code = call.score ? call.score->code() : Tensor();
-  const Keep kept =
-      keep::inputs | keep::output | keep::saved(computed.stats, call.alibi, call.plan.tiles, call.plan.bits, code);
+  const Keep kept = keep::inputs | keep::output |  // as in Adjoint::Saved
+                    keep::saved(computed.stats, call.alibi, call.plan.tiles, call.plan.bits, code);
   const std::initializer_list<Inputs::Ref> operands_and_terms{inputs[0], inputs[1], inputs[2], call.bias, call.sink};
   const std::vector<Tensor> no_tables;
   const Inputs all(operands_and_terms, call.score ? call.score->tables : no_tables);
