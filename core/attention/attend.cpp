@@ -1,6 +1,5 @@
 #include "attention/attend.hpp"
 
-#include <cmath>
 #include <limits>
 
 #include "attention/lowered_call.hpp"

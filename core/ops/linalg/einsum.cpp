@@ -3,7 +3,6 @@
 // heads. Other operands are permuted first.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <optional>
 
 #include "fit/ops/ops.hpp"

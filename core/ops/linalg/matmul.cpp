@@ -2,7 +2,6 @@
 #include <map>
 #include <mutex>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "fit/ops/ops.hpp"

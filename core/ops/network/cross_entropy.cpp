@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 
 #include "fit/ops/ops.hpp"
 #include "fit/threads/parallel.hpp"

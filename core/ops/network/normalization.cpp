@@ -1,7 +1,6 @@
 // layer_norm and rms_norm.
 #include <algorithm>
 #include <cmath>
-#include <type_traits>
 #include <utility>
 
 #include "base/scratch.hpp"

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 
 namespace fit {
 
@@ -38,12 +37,5 @@ class LongRange {
   double fraction_;  // in ±[0.5, 1), 0, infinite or NaN
   std::int64_t exponent_ = 0;
 };
-
-/// Whether v is exact as a double: neither overflowed nor underflowed, or 0 if `zero_expected`.
-inline bool in_double_range(double v, bool zero_expected) {
-  const double size = std::abs(v);
-  return (size >= std::numeric_limits<double>::min() && size <= std::numeric_limits<double>::max()) ||
-         (zero_expected && v == 0);
-}
 
 }  // namespace fit

@@ -1,6 +1,5 @@
 // cat, stack, split and chunk.
 #include <algorithm>
-#include <string>
 
 #include "fit/ops/ops.hpp"
 #include "kernels/axis_view.hpp"

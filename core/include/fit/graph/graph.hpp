@@ -3,7 +3,6 @@
 #include <functional>
 #include <initializer_list>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "fit/base/memory.hpp"
