@@ -142,7 +142,7 @@ std::string new_name() {
 SummaryWriter::SummaryWriter(const std::string& folder, std::int64_t purge_step)
     : path_((std::filesystem::path(folder) / new_name()).string()) {
   io::make_folder(writer_op, folder);
-  file_ = std::make_unique<std::ofstream>(path_, std::ios::binary | std::ios::app);
+  file_ = std::make_shared<std::ofstream>(path_, std::ios::binary | std::ios::app);
   write(event(purge_step).text(3, "brain.Event:2").bytes());
   constexpr int start = 1;  // of a session: TensorBoard forgets what earlier ones have from this step on
   write(event(purge_step).message(7, Message().integer(1, start)).bytes());

@@ -385,7 +385,7 @@ std::vector<OpRow> sort_rows() {
           .on({{2, 0}})
           .on({{2, 1}})
           .large({{300, 70}})
-          .bad("axis -1 is out of range for shape []", [] { sort(zeros({})); }),
+          .bad("axis 1 is out of range for shape []", [] { sort(zeros({}), 1); }),
       OpRow("sort", "descending, the first axis",
             [](const auto& in) { return values_and_ids(sort(in[0], 0, descending)); })
           .except("NaN", "it sorts as the largest, and others take its place")

@@ -394,7 +394,7 @@ TEST_CASE("data: Ctrl-C ends a loop, and its workers join at once", "[data]") {
 }
 
 TEST_CASE("data: a padding mask is one that attention takes, also where B = T", "[data]") {
-  DataLoader loader(Sequences(), data::LoaderOptions().batch_size(3).collate(data::pad_collate({-1, 0})));
+  DataLoader loader(Growing(), data::LoaderOptions().batch_size(3).collate(data::pad_collate({-1, 0})));
   const Batch b = *loader.begin();  // [3, 3]
   Generator g(4);
   const Tensor x = randn({3, 3, 2}, float32, g);
@@ -406,7 +406,7 @@ TEST_CASE("data: a padding mask is one that attention takes, also where B = T", 
 }
 
 TEST_CASE("data: sequences are packed in one row, with their numbers and positions", "[data]") {
-  DataLoader loader(Sequences(), data::LoaderOptions().batch_size(3).collate(data::pack_collate));
+  DataLoader loader(Growing(), data::LoaderOptions().batch_size(3).collate(data::pack_collate));
   const Batch b = *loader.begin();
   CHECK(same_bits(b[0], tensor({{0, 1, 1, 2, 2, 2}})));
   CHECK(same_bits(b[1], arange(3)));

@@ -39,7 +39,7 @@ inline Ids count_to(std::int64_t n) {
 inline data::TensorDataset numbers(std::int64_t n) { return data::TensorDataset({arange(n)}); }
 
 // Sequences of growing length: example i is i, i, … (i + 1 times), and i alone.
-struct Sequences : data::Dataset {
+struct Growing : data::Dataset {
   std::int64_t size() const override { return 5; }
   data::Example get(std::int64_t i) const override { return {full({i + 1}, i, int64), full({}, i, int64)}; }
 };

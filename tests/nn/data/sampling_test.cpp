@@ -18,7 +18,7 @@ using data::DataLoader;
 }  // namespace
 
 TEST_CASE("data: sequences are padded, and a mask tells which is real", "[data]") {
-  DataLoader loader(Sequences(), data::LoaderOptions().batch_size(3).collate(data::pad_collate({-1, 0})));
+  DataLoader loader(Growing(), data::LoaderOptions().batch_size(3).collate(data::pad_collate({-1, 0})));
   auto at = loader.begin();
   CHECK(same_bits((*at)[0], tensor({{0, -1, -1}, {1, 1, -1}, {2, 2, 2}})));
   CHECK(same_bits((*at)[1], arange(3)));

@@ -43,7 +43,7 @@ class SummaryWriter {
   void write(const std::string& event);
 
   std::string path_;
-  std::unique_ptr<std::ofstream> file_;
+  std::shared_ptr<std::ostream> file_;
 };
 
 /// Writes a Trainer's numbers for TensorBoard: each number of a logged step as a curve, histograms of the parameters
