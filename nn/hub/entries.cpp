@@ -225,7 +225,7 @@ Entry<GPTOptions> part_rotary(const char* part_key, double absent_part, const ch
             o.rotary(read_rotary(c, base, &part));
             if (!(part > 0 && part <= 1)) c.fail(part_key, " is ", part, ": it must be in 0 … 1, and not 0");
             if (o.num_heads() <= 0) c.fail("num_attention_heads", " is ", o.num_heads(), ": it must be positive");
-            const std::int64_t D = o.d_model() / o.num_heads();
+            const std::int64_t D = o.head_size() > 0 ? o.head_size() : o.d_model() / o.num_heads();
             const auto features = static_cast<std::int64_t>(static_cast<double>(D) * part);
             if (features < 2 || features % 2 != 0)
               c.fail(part_key, " is ", part, ": ", features, " of the ", D,

@@ -122,3 +122,5 @@ encoder("distilbert", hf.DistilBertConfig(vocab_size=V, dim=16, hidden_dim=24, n
 decoder("phi3", hf.Phi3Config(**gqa, sliding_window=7, rope_parameters={
     "rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}))
 decoder("phi", hf.PhiConfig(**gqa, partial_rotary_factor=0.5))
+decoder("phi3_head_dim", hf.Phi3Config(**gqa, head_dim=8, rope_parameters={
+    "rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}))

@@ -92,8 +92,9 @@ void check_encoder(const std::string& name) {
 }  // namespace
 
 TEST_CASE("decoders of the Hub have transformers' logits, gradients and texts", "[golden][hub]") {
-  for (const char* name : {"gpt2", "gpt_neo", "gpt_neox", "gpt_neox_sequential", "llama", "llama3", "mistral", "qwen2",
-                           "qwen3", "olmo2", "phi", "phi3", "gemma", "gemma2", "gemma3", "gemma3_legacy"})
+  for (const char* name :
+       {"gpt2", "gpt_neo", "gpt_neox", "gpt_neox_sequential", "llama", "llama3", "mistral", "qwen2", "qwen3", "olmo2",
+        "phi", "phi3", "phi3_head_dim", "gemma", "gemma2", "gemma3", "gemma3_legacy"})
     check_decoder(name);
 }
 
