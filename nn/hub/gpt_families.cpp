@@ -63,8 +63,10 @@ GPTFamily gpt_neox() {
              fixed<GPTOptions>("is_decoder", false)}),
       [](const GPTOptions& o) {
         return concatenated(
-            {gpt_frame("gpt_neox.embed_in.weight", "gpt_neox.final_layer_norm", "embed_out.weight"),
-             {rename("gpt_neox.layers.*", "h.*"),
+            {{alias("embed_in.weight", "gpt_neox.embed_in.weight"),  // of a base model
+              alias("final_layer_norm.*", "gpt_neox.final_layer_norm.*")},
+             gpt_frame("gpt_neox.embed_in.weight", "gpt_neox.final_layer_norm", "embed_out.weight"),
+             {alias("layers.*", "gpt_neox.layers.*"), rename("gpt_neox.layers.*", "h.*"),
               drop("h.*.attention.bias"),  // the causal mask
               drop("h.*.attention.masked_bias"), drop("h.*.attention.rotary_emb.inv_freq"),
               rename("h.*.input_layernorm.*", "h.*.ln_1.*"), rename("h.*.post_attention_layernorm.*", "h.*.ln_2.*"),
@@ -88,6 +90,7 @@ GPTFamily phi() {
              fixed<GPTOptions>("tie_word_embeddings", false), fixed<GPTOptions>("qk_layernorm", false)}),
       [](const GPTOptions& o) {
         return concatenated({llama_map(o),
+                             {alias("final_layernorm.*", "model.final_layernorm.*")},
                              gpt_frame("model.embed_tokens.weight", "model.final_layernorm", "lm_head.weight"),
                              {rename("lm_head.bias", "head.bias"), rename("h.*.input_layernorm.*", "h.*.ln_1.*"),
                               rename("h.*.self_attn.dense.*", "h.*.attn.proj.*"),

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <filesystem>
 
+#include "base/affixes.hpp"
 #include "common/retype.hpp"
 #include "fit/nn/hub/hub.hpp"
 #include "fit/nn/layer/init.hpp"
@@ -55,10 +57,19 @@ void check_positions(const Config& config, const GPTOptions& o) {
 }
 void check_positions(const Config&, const BERTOptions&) {}
 
+// A file of a base model (LlamaModel) has neither a prefix of its layers nor a head: the table of tokens is the head.
+void adapt_head(GPTOptions& o, const std::vector<io::Stored>& tensors) {
+  const auto any = [&](const auto& is) { return std::any_of(tensors.begin(), tensors.end(), is); };
+  const bool base = any([](const io::Stored& x) { return starts_with(x.name, "layers."); });
+  const bool head = any([](const io::Stored& x) { return x.name == "lm_head.weight" || x.name == "embed_out.weight"; });
+  if (base && !head) o.tie_weights(true).head_bias(false);
+}
+void adapt_head(BERTOptions&, const std::vector<io::Stored>&) {}
+
 template <class Options>
-void check_sizes(const Config& config, const char* model_type, const Options& o, const std::string& weights) {
+void check_sizes(const Config& config, const char* model_type, const Options& o,
+                 const std::vector<io::Stored>& tensors) {
   double elements = 0;
-  const std::vector<io::Stored> tensors = io::open_tensors(weights);
   for (const io::Stored& x : tensors) elements += static_cast<double>(x.shape.numel());
   if (const std::string why = oversized(o, tensors.size(), elements); !why.empty())
     config.fail("model_type", " '", model_type, "' ", why);
@@ -80,7 +91,9 @@ std::shared_ptr<Layer> model_of(const hub::Family<Options>& family, const Config
   config.check_all_read(hub::ignore_advice);
   shorten(o, options);
   const std::string weights = weights_of(folder);
-  check_sizes(config, family.model_type, o, weights);
+  const std::vector<io::Stored> tensors = io::open_tensors(weights);
+  adapt_head(o, tensors);
+  check_sizes(config, family.model_type, o, tensors);
   try {
     const init::Skip undrawn;
     auto model = std::make_shared<Model>(o);

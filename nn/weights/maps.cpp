@@ -48,10 +48,17 @@ NameMap gpt2_map() {
 
 NameMap llama_map(const GPTOptions& o) {
   const std::int64_t keys = o.num_kv_heads() * o.head_size();
-  NameMap map = {rename("model.embed_tokens.weight", "wte.weight"), rename("model.norm.weight", "ln_f.weight"),
-                 rename("lm_head.weight", "head.weight"),           rename("model.layers.*", "h.*"),
-                 drop("h.*.self_attn.rotary_emb.inv_freq"),         rename("h.*.self_attn.o_proj.*", "h.*.attn.proj.*"),
-                 rename("h.*.mlp.up_proj.*", "h.*.mlp.fc.*"),       rename("h.*.mlp.gate_proj.*", "h.*.mlp.gate.*"),
+  NameMap map = {alias("embed_tokens.weight", "model.embed_tokens.weight"),  // of a base model
+                 alias("norm.weight", "model.norm.weight"),
+                 alias("layers.*", "model.layers.*"),
+                 rename("model.embed_tokens.weight", "wte.weight"),
+                 rename("model.norm.weight", "ln_f.weight"),
+                 rename("lm_head.weight", "head.weight"),
+                 rename("model.layers.*", "h.*"),
+                 drop("h.*.self_attn.rotary_emb.inv_freq"),
+                 rename("h.*.self_attn.o_proj.*", "h.*.attn.proj.*"),
+                 rename("h.*.mlp.up_proj.*", "h.*.mlp.fc.*"),
+                 rename("h.*.mlp.gate_proj.*", "h.*.mlp.gate.*"),
                  rename("h.*.mlp.down_proj.*", "h.*.mlp.proj.*")};
   for (const std::string kind : {".weight", ".bias"})
     if (kind == ".weight" || o.qkv_bias().value_or(o.bias()))
@@ -72,7 +79,8 @@ NameMap qk_norms() {
 
 // The layers after the encoder are dropped.
 NameMap bert_heads(const std::string& prefix) {
-  NameMap map = {strip(prefix)};
+  NameMap map = {strip(prefix), alias("*.LayerNorm.gamma", "*.LayerNorm.weight"),  // of files from TensorFlow
+                 alias("*.LayerNorm.beta", "*.LayerNorm.bias")};
   for (const char* head :
        {"pooler.*", "cls.*", "classifier.*", "pre_classifier.*", "qa_outputs.*", "lm_head.*", "vocab_transform.*",
         "vocab_layer_norm.*", "vocab_projector.*", "embeddings.position_ids", "embeddings.token_type_ids"})

@@ -219,7 +219,7 @@ void step(Tensors& all, const NameRule& rule, bool forward) {
     case Kind::join:
       return forward ? put_together(all, rule.theirs, ours, rule.sizes)
                      : take_apart(all, ours, rule.theirs, rule.sizes);
-    case Kind::strip:
+    case Kind::alias:
       if (forward) each_match(all, theirs, ours, nullptr);
       return;
     case Kind::drop:
@@ -293,9 +293,13 @@ NameRule skip_rows(const std::string& theirs, const std::string& ours, std::int6
   return checked({Kind::skip_rows, {theirs}, {ours}, {rows}, {}});
 }
 
+NameRule alias(const std::string& other, const std::string& theirs) {
+  return checked({Kind::alias, {other}, {theirs}, {}, {}});
+}
+
 NameRule drop(const std::string& theirs) { return {Kind::drop, {theirs}, {}, {}, {}}; }
 NameRule prefix(const std::string& theirs) { return {Kind::rename, {theirs + '*'}, {"*"}, {}, {}}; }
-NameRule strip(const std::string& theirs) { return {Kind::strip, {theirs + '*'}, {"*"}, {}, {}}; }
+NameRule strip(const std::string& theirs) { return alias(theirs + '*', "*"); }
 NameRule refuse(const std::string& theirs, const std::string& why) { return {Kind::refuse, {theirs}, {}, {}, why}; }
 
 NameMap within_names(const std::string& before, const NameMap& map) {

@@ -21,7 +21,7 @@ class GPT;
 /// One step of a NameMap. In names, `*` matches one or more characters, also dots. The text of the n-th `*` replaces
 /// the n-th `*` of the other side, so both sides have the same number.
 struct NameRule {
-  enum class Kind { rename, transpose, split, join, drop, strip, refuse, shift, regroup, skip_rows, flatten };
+  enum class Kind { rename, transpose, split, join, drop, alias, refuse, shift, regroup, skip_rows, flatten };
   Kind kind;
   std::vector<std::string> theirs, ours;
   /// Of the parts of a split or join along the first axis; equal parts if empty. The groups of regroup() and flatten().
@@ -58,6 +58,9 @@ NameRule skip_rows(const std::string& theirs, const std::string& ours, std::int6
 NameRule drop(const std::string& theirs);
 /// Removes a prefix of their names, such as "bert.", if it is there. to_theirs() adds it to all names.
 NameRule prefix(const std::string& theirs);
+/// Renames to another name of theirs, for the steps behind: older files have "LayerNorm.gamma" for "LayerNorm.weight".
+/// to_theirs() does nothing.
+NameRule alias(const std::string& other, const std::string& theirs);
 /// Removes a prefix that wrappers add: "module." or "_orig_mod.". to_theirs() does not add it.
 NameRule strip(const std::string& theirs);
 /// Throws Error with the name and the reason if a tensor matches: we have no counterpart.
