@@ -16,6 +16,7 @@ const ActivationName activation_names[] = {
     {"gelu", Activation::gelu, Activation::geglu},
     {"gelu_pytorch_tanh", Activation::gelu_tanh, Activation::geglu_tanh},
     {"gelu_new", Activation::gelu_tanh, Activation::geglu_tanh},
+    {"gelu_fast", Activation::gelu_tanh, Activation::geglu_tanh},
     {"relu", Activation::relu, Activation::relu},
     {"relu2", Activation::squared_relu, Activation::squared_relu},
     {"silu", Activation::swiglu, Activation::swiglu},
@@ -274,8 +275,11 @@ Entry<GPTOptions> windows_by_layer(std::int64_t full_every) {
             if (every != 2) every = c.integer("sliding_window_pattern", every);
             c.ignore({"sliding_window_pattern", "_sliding_window_pattern"});  // transformers reads the first alone
             if (every < 1) c.fail("sliding_window_pattern", " is ", every, ": it must be positive");
-            set_windows(local_layers(c, o, [&](std::int64_t i) { return (i + 1) % every != 0; }),
-                        sliding_window(c, usual_window), o);
+            const std::int64_t window = sliding_window(c, usual_window);
+            if (const std::int64_t other = c.integer("sliding_window_size", window); other != window)
+              c.fail("sliding_window_size", " is ", other, ", sliding_window ", window, ": both must be the same",
+                     ignore_advice);
+            set_windows(local_layers(c, o, [&](std::int64_t i) { return (i + 1) % every != 0; }), window, o);
           },
           [](const GPTOptions& o, Json& json) {
             const std::int64_t window = write_layer_types(o, json);

@@ -114,16 +114,14 @@ Entry<Options> harmless(const std::vector<const char*>& keys) {
   return {[keys](const Config& c, Options&) { c.ignore({keys.begin(), keys.end()}); }, [](const Options&, Json&) {}};
 }
 
-/// The probabilities of dropout, 0 if absent. Here there is one: they must be equal.
+/// The probabilities of dropout. Here there is one, for training alone: 0 unless all are equal. An absent key is 0.
 template <class Options>
 Entry<Options> dropout(const std::vector<const char*>& keys) {
   return {[keys](const Config& c, Options& o) {
-            o.dropout(c.number(keys[0], 0.));
-            for (const char* const key : keys)
-              if (c.number(key, 0.) != o.dropout())
-                c.fail(key, " is ", c.number(key, 0.), ", ", keys[0], " ", o.dropout(),
-                       ": the models here have one probability of dropout; to drop nothing, give all these keys to "
-                       "PretrainedOptions().ignored_keys()");
+            const double first = c.number(keys[0], 0.);
+            bool equal = true;
+            for (const char* const key : keys) equal = c.number(key, 0.) == first && equal;
+            o.dropout(equal ? first : 0);
           },
           [keys](const Options& o, Json& json) {
             for (const char* const key : keys) json[key] = o.dropout();

@@ -187,7 +187,6 @@ TEST_CASE("a config that asks for what no model here computes names the key", "[
   refuses("llama", "\"hidden_size\": 16,", "", "hidden_size is missing");
   refuses("llama", "\"model_type\": \"llama\"", "\"model_type\": \"mamba\"",
           "model_type is 'mamba': the families here are gpt2");
-  refuses("gpt2", "\"attn_pdrop\": 0.1", "\"attn_pdrop\": 0", "attn_pdrop is 0, resid_pdrop 0.1");
   refuses("gpt2", "\"scale_attn_by_inverse_layer_idx\": false", "\"scale_attn_by_inverse_layer_idx\": true",
           "scale_attn_by_inverse_layer_idx is true");
   refuses("gemma3", "\"full_attention\"\n", "\"chunked_attention\"\n", "layer_types has");
