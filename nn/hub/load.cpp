@@ -148,6 +148,10 @@ GenerateOptions generation_of(const Config& c, std::int64_t vocab_size) {
   c.ignore({"temperature", "top_k", "top_p", "min_p", "bos_token_id", "pad_token_id", "max_length",
             "transformers_version", "_from_model_config", "use_cache", "cache_implementation", "decoder_start_token_id",
             "output_attentions", "output_hidden_states", "return_dict_in_generate", "trust_remote_code"});
+  for (const char* const key : {"length_penalty", "typical_p", "num_return_sequences", "num_beam_groups",
+                                "encoder_repetition_penalty", "guidance_scale"})
+    if (c.has(key) && c.value(key) != 1)
+      c.fail(key, " is ", io::shown(c.value(key).dump()), ": nn::generate() computes only 1", hub::ignore_advice);
   c.check_all_read(hub::ignore_advice);
   return o;
 }
@@ -161,10 +165,32 @@ GenerateOptions generation_of(const std::string& folder, const Config& config, c
   return o.stop_tokens(tokens_of(config, "eos_token_id", vocab_size)).temperature(0);
 }
 
-bool has_chat_template(const std::string& folder) {
-  if (is_there(in_folder(folder, "chat_template.jinja"))) return true;
-  const std::string path = in_folder(folder, "tokenizer_config.json");
-  return is_there(path) && Config(load_op, path, {}, {16, 1'000'000, 1 << 16}).has("chat_template");
+// ---- what may fail when it is used alone ----------------------------------------------------------------------------
+
+// Of a file that need not be there.
+std::string text_of(const std::string& path) { return is_there(path) ? io::InputFile(load_op, path).rest() : ""; }
+
+PretrainedPart<text::Tokenizer> tokenizer_of(const std::string& folder) {
+  const std::string path = in_folder(folder, "tokenizer.json");
+  try {
+    return text::Tokenizer::load(path);
+  } catch (const FileError& e) {
+    return PretrainedPart<text::Tokenizer>::without(e.what(), text_of(path));
+  }
+}
+
+PretrainedPart<text::ChatTemplate> chat_of(const std::string& folder) {
+  try {
+    return text::ChatTemplate::load(folder);
+  } catch (const FileError& e) {
+    return PretrainedPart<text::ChatTemplate>::without(e.what(), text_of(in_folder(folder, "chat_template.jinja")));
+  }
+}
+
+std::optional<std::int64_t> token_of(const Config& c, const char* key) {
+  const hub::Json& id = c.value(key);
+  if (!id.is_integer() || (id.is_natural() && id.natural() > INT64_MAX)) return {};
+  return id.integer();
 }
 
 template <class Model>
@@ -193,11 +219,10 @@ Pretrained load_pretrained(const std::string& folder, const PretrainedOptions& o
     all.generation = generation_of(folder, config, all.gpt(), options);
   else if (!load_as<BERT>(hub::bert_families(), config, folder, options, all, known))
     config.fail("model_type", " is '", io::shown(all.family), "': the families here are ", known);
-  if (const std::string path = in_folder(folder, "tokenizer.json"); is_there(path))
-    all.tokenizer = text::Tokenizer::load(path);
-  if (const std::string path = in_folder(folder, "tokenizer_config.json"); is_there(path))
-    all.tokenizer_config = io::InputFile(load_op, path).rest();
-  if (has_chat_template(folder)) all.chat = text::ChatTemplate::load(folder);
+  all.bos_token = token_of(config, "bos_token_id"), all.pad_token = token_of(config, "pad_token_id");
+  all.tokenizer = tokenizer_of(folder);
+  all.tokenizer_config = text_of(in_folder(folder, "tokenizer_config.json"));
+  all.chat = chat_of(folder);
   return all;
 }
 

@@ -92,10 +92,11 @@ StateDict once(const StateDict& state) {
 
 template <class Model, class Options>
 void save(const std::string& folder, const Model& model, const std::vector<hub::Family<Options>>& families,
-          const text::Tokenizer* tokenizer, const std::string& first_family = {}) {
+          const text::Tokenizer* tokenizer, const std::string& first_family = {}, const Json& tokens = Json::object()) {
   check_plain_weights(save_op, model);
   auto [family, config] = family_of(families, model.options(), first_family);
   const StateDict state = once(model.state_dict());
+  for (const auto& [key, id] : tokens.items()) config[key] = id;
   if (!state.empty()) config["dtype"] = name_of(state[0].second.dtype());
   io::make_folder(save_op, folder);
   save_safetensors(in_folder(folder, "model.safetensors"), to_theirs(state, family->names(model.options())),
@@ -107,11 +108,22 @@ void save(const std::string& folder, const Model& model, const std::vector<hub::
                  Json{{"tokenizer_class", "PreTrainedTokenizerFast"}}.dump(2) + '\n');
 }
 
-Json generation_json(const GenerateOptions& o) {
-  Json json{{"do_sample", o.temperature() > 0}, {"repetition_penalty", o.repetition_penalty()}};
+// The ids of tokens that were opened.
+Json tokens_json(const Pretrained& opened) {
+  Json json = Json::object();
+  if (opened.bos_token) json["bos_token_id"] = *opened.bos_token;
+  if (opened.pad_token) json["pad_token_id"] = *opened.pad_token;
+  const Tokens& stop = opened.generation.stop_tokens();
+  if (!stop.empty()) json["eos_token_id"] = stop.size() == 1 ? Json(stop[0]) : Json(stop);
+  return json;
+}
+
+Json generation_json(const Pretrained& opened) {
+  const GenerateOptions& o = opened.generation;
+  Json json = tokens_json(opened);
+  json["do_sample"] = o.temperature() > 0, json["repetition_penalty"] = o.repetition_penalty();
   if (o.temperature() > 0) json["temperature"] = o.temperature(), json["top_k"] = o.top_k(), json["top_p"] = o.top_p();
   if (o.temperature() > 0 && o.min_p() > 0) json["min_p"] = o.min_p();
-  if (!o.stop_tokens().empty()) json["eos_token_id"] = o.stop_tokens();
   if (o.max_new_tokens() > 0) json["max_new_tokens"] = o.max_new_tokens();
   return json;
 }
@@ -142,9 +154,11 @@ void save_pretrained(const std::string& folder, const Pretrained& opened) {
   };
   const auto* const encoder = dynamic_cast<const BERT*>(opened.model.get());
   if (encoder)
-    save(folder, *encoder, hub::bert_families(), tokenizer, opened.family);
+    save(folder, *encoder, hub::bert_families(), tokenizer, opened.family, tokens_json(opened));
   else
-    save(folder, opened.gpt(), hub::gpt_families(), tokenizer, opened.family);
+    save(folder, opened.gpt(), hub::gpt_families(), tokenizer, opened.family, tokens_json(opened));
+  if (!opened.tokenizer.file().empty()) write("tokenizer.json", opened.tokenizer.file());
+  if (!opened.chat.file().empty()) write("chat_template.jinja", opened.chat.file());
   if (!opened.tokenizer_config.empty()) write("tokenizer_config.json", opened.tokenizer_config);
   if (opened.chat) write("chat_template.jinja", opened.chat->source());
   if (!encoder) write("generation_config.json", generation_json(opened.generation).dump(2) + '\n');

@@ -3,8 +3,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "fit/base/error.hpp"
 #include "fit/base/option.hpp"
 #include "fit/nn/chat/chat_template.hpp"
 #include "fit/nn/layer/layer.hpp"
@@ -33,14 +35,47 @@ struct PretrainedOptions {
   FIT_OPTION(std::vector<std::string>, ignored_keys);
 };
 
+/// A part of a folder beside the model. If the folder lacks it, or its file can't be used here, the model opens all the
+/// same, and the part throws the reason when it is used.
+template <class T>
+class PretrainedPart {
+ public:
+  PretrainedPart() = default;
+  PretrainedPart(T value) : value_(std::move(value)) {}
+  /// Without a value: `why` is the message of the FileError; `file` the text of the file, if there is one.
+  static PretrainedPart without(std::string why, std::string file = {}) {
+    PretrainedPart part;
+    part.why_ = std::move(why), part.file_ = std::move(file);
+    return part;
+  }
+
+  /// Whether it is there, and can be used.
+  bool has_value() const { return value_.has_value(); }
+  explicit operator bool() const { return has_value(); }
+  /// Throw FileError with the file and the reason if it is not there, or can't be used.
+  const T& operator*() const {
+    if (!value_) throw FileError(why_);
+    return *value_;
+  }
+  const T* operator->() const { return &**this; }
+  /// The text of a file that can't be used, which save_pretrained() writes again; empty if there is none.
+  const std::string& file() const { return file_; }
+
+ private:
+  std::optional<T> value_;
+  std::string why_ = "[Pretrained] this part is not there", file_;
+};
+
 /// What load_pretrained() returns.
 struct Pretrained {
   std::shared_ptr<Layer> model;  ///< an nn::GPT or an nn::BERT, in evaluation: call model->train() to train it
   std::string family;            ///< model_type of config.json: "llama"
-  std::optional<text::Tokenizer> tokenizer;  ///< of tokenizer.json, if it is there
-  std::optional<text::ChatTemplate> chat;    ///< of chat_template.jinja or tokenizer_config.json, if there is one
-  std::string tokenizer_config;              ///< the text of tokenizer_config.json; empty if it is not there
-  GenerateOptions generation;                ///< of generation_config.json; max_new_tokens is yours
+  PretrainedPart<text::Tokenizer> tokenizer;  ///< of tokenizer.json
+  PretrainedPart<text::ChatTemplate> chat;    ///< of chat_template.jinja or tokenizer_config.json
+  std::string tokenizer_config;               ///< the text of tokenizer_config.json; empty if it is not there
+  GenerateOptions generation;                 ///< of generation_config.json; max_new_tokens is yours
+  std::optional<std::int64_t> bos_token;      ///< bos_token_id of config.json, and pad_token_id
+  std::optional<std::int64_t> pad_token;
 
   /// The model by its class. Throw Error if it is the other one.
   GPT& gpt() const;
@@ -57,9 +92,10 @@ struct Pretrained {
 /// A file of a base model (LlamaModel), which has no head, opens with the table of tokens as its head.
 ///
 /// Throws FileError, with the file and the key, for a damaged file and for what config.json asks for and no model here
-/// computes. A key that is not known, and is not null, false, 0 or empty, is such an Error too. Weights
-/// that are in the file as in the model are a mapping of the file, read at their first use; of others, one tensor at a
-/// time is in memory beside the model. So no other program may change the file in place while the model lives.
+/// computes. A key that is not known, and is not null, false, 0 or empty, is such an Error too. The tokenizer and the
+/// chat template throw their FileError when they are used. Weights that are in the file as in the model are a mapping
+/// of the file, read at their first use; of others, one tensor at a time is in memory beside the model. So no other
+/// program may change the file in place while the model lives.
 Pretrained load_pretrained(const std::string& folder, const PretrainedOptions& options = {});
 
 /// Writes a model as load_pretrained() and transformers read it: config.json, model.safetensors, and tokenizer.json if
@@ -68,7 +104,8 @@ Pretrained load_pretrained(const std::string& folder, const PretrainedOptions& o
 /// parametrised (LoRA) weights, as save_weights() does. Nothing is written then.
 void save_pretrained(const std::string& folder, const GPT& model, const text::Tokenizer* tokenizer = nullptr);
 void save_pretrained(const std::string& folder, const BERT& model, const text::Tokenizer* tokenizer = nullptr);
-/// The same with the tokenizer, the chat template and the options for generation that were opened with the model.
+/// The same with the tokenizer, the chat template, the options for generation and the ids of tokens that were opened
+/// with the model.
 void save_pretrained(const std::string& folder, const Pretrained& opened);
 
 /// Adds the LoRA adapter of a folder in peft's layout, adapter_config.json and adapter_model.safetensors, to the model,
