@@ -161,18 +161,29 @@ const std::string* known(const Rows& theirs, const std::string& name) {
   return nullptr;
 }
 
+// Whether the map leaves out a layer of theirs, such as BERT's pooler.
+bool is_dropped(const std::string& layer, const NameMap& names) {
+  using Kind = NameRule::Kind;
+  NameMap renamed;  // other steps need the tensors
+  for (const NameRule& rule : names)
+    if (rule.kind == Kind::rename || rule.kind == Kind::alias || rule.kind == Kind::drop) renamed.push_back(rule);
+  return to_ours({{layer + ".weight", Tensor()}}, renamed).empty();
+}
+
 // The adapters of a file, by their names of layers.
-Adapters read_adapters(const std::string& path, const Rows& theirs, const Scaling& scaling) {
+Adapters read_adapters(const std::string& path, const Rows& theirs, const NameMap& names, const Scaling& scaling) {
   Adapters all;
   const auto fail = [&](const std::string& name, const auto&... why) {
     throw FileError(joined('[', load_adapter_op, "] ", path, ": tensor '", io::shown(name), '\'', why...));
   };
   for (const auto& [name, x] : load_safetensors(path).tensors) {
+    if (name.find(".base_layer.") != std::string::npos) continue;  // peft also saves the model's own head
     const bool first = ends_with(name, ".lora_A.weight");
     if (!starts_with(name, peft_prefix) || (!first && !ends_with(name, ".lora_B.weight")))
       fail(name, " is no part of a LoRA adapter: expected base_model.model.LAYER.lora_A.weight and .lora_B.weight");
     const std::string given = without(name, ".lora_A.weight").substr(std::string(peft_prefix).size());
     const std::string* const layer = known(theirs, given);
+    if (!layer && is_dropped(given, names)) continue;
     if (!layer) fail(name, " belongs to no Linear of the model");
     if (x.rank() != 2 || !is_floating(x.dtype())) fail(name, " is ", x.dtype(), ' ', x.shape(), ": expected a matrix");
     Adapter& adapter = all[*layer];
@@ -210,10 +221,11 @@ Json adapter_config(const Adapters& adapters, const std::string& family) {
 
 void load_adapter(Pretrained& opened, const std::string& folder) {
   const Scaling scaling(io::Config(load_adapter_op, hub::in_folder(folder, "adapter_config.json")));
-  const Rows theirs = rows_of_theirs(*opened.model, names_of(opened));
+  const NameMap names = names_of(opened);
+  const Rows theirs = rows_of_theirs(*opened.model, names);
   try {
     StateDict state;
-    const Adapters read = read_adapters(hub::in_folder(folder, "adapter_model.safetensors"), theirs, scaling);
+    const Adapters read = read_adapters(hub::in_folder(folder, "adapter_model.safetensors"), theirs, names, scaling);
     for (const auto& [layer, adapter] : moved(read, inverted(theirs))) {
       state.emplace_back(layer + ".lora_A.weight", adapter.A);
       state.emplace_back(layer + ".lora_B.weight", adapter.B);

@@ -18,7 +18,7 @@ torch.manual_seed(31)
 torch.set_num_threads(1)
 
 
-def adapter(name, base, kind=hf.AutoModelForCausalLM, **config):
+def adapter(name, base, kind=hf.AutoModelForCausalLM, embeddings=False, **config):
     model = kind.from_pretrained(here / "hub" / base, dtype=torch.float32, attn_implementation="eager")
     model = peft.get_peft_model(model, peft.LoraConfig(**config)).eval()
     for n, p in model.named_parameters():
@@ -28,7 +28,7 @@ def adapter(name, base, kind=hf.AutoModelForCausalLM, **config):
     y = model(x)
     folder = here / "adapters" / name
     shutil.rmtree(folder, ignore_errors=True)
-    model.save_pretrained(folder, save_embedding_layers=False)
+    model.save_pretrained(folder, save_embedding_layers=embeddings)
     (folder / "README.md").unlink()
     path = folder / "adapter_config.json"
     path.write_text(path.read_text().replace(str(here), "…"))
@@ -42,3 +42,5 @@ adapter("patterns", "qwen2", r=2, lora_alpha=6, target_modules=["q_proj", "k_pro
 adapter("rslora", "gpt2", r=4, lora_alpha=3, target_modules=["c_attn", "c_fc"], fan_in_fan_out=True, use_rslora=True)
 adapter("gpt_neox", "gpt_neox", r=2, lora_alpha=4, target_modules=["query_key_value", "dense_4h_to_h"])
 adapter("bert", "bert", kind=hf.AutoModel, r=2, lora_alpha=4, target_modules=["query", "value"])
+adapter("bert_all", "bert", kind=hf.AutoModel, r=2, lora_alpha=4, target_modules="all-linear")  # the pooler, too
+adapter("head", "qwen2", embeddings="auto", r=2, lora_alpha=4, target_modules=["q_proj", "lm_head"])

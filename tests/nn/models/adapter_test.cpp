@@ -40,8 +40,8 @@ bool unchanged(const nn::Pretrained& opened, const Tensor& ids, const Tensor& y)
 struct Case {
   const char *name, *base;
 };
-const Case cases[] = {
-    {"llama", "llama"}, {"patterns", "qwen2"}, {"rslora", "gpt2"}, {"gpt_neox", "gpt_neox"}, {"bert", "bert"}};
+const Case cases[] = {{"llama", "llama"}, {"patterns", "qwen2"}, {"rslora", "gpt2"}, {"gpt_neox", "gpt_neox"},
+                      {"bert", "bert"},   {"bert_all", "bert"},  {"head", "qwen2"}};
 
 }  // namespace
 
