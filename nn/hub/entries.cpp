@@ -56,6 +56,7 @@ std::optional<double> optional_number(const Config& c, const std::string& key) {
 
 // The object rope_scaling or rope_parameters, without the base.
 void read_scaling(const Config& outer, const Config& c, RotaryTableOptions& rotary) {
+  c.ignore({"finetuned"});  // how the weights came about
   const std::string key = c.has("rope_type") ? "rope_type" : "type";
   if (c.has("type")) rotary.scaling(scaling_of(c, "type", c.text("type")));
   rotary.scaling(scaling_of(c, key, c.text(key, "default")));
@@ -71,7 +72,9 @@ void read_scaling(const Config& outer, const Config& c, RotaryTableOptions& rota
   if (scaling != RotaryScaling::yarn) return;
   rotary.beta_slow(c.number("beta_slow", 1)).beta_fast(c.number("beta_fast", 32));
   rotary.attention_factor(optional_number(c, "attention_factor")).truncate(c.boolean("truncate", true));
-  rotary.mscale(optional_number(c, "mscale")).mscale_all_dim(optional_number(c, "mscale_all_dim"));
+  const auto mscale = optional_number(c, "mscale"), all_dim = optional_number(c, "mscale_all_dim");
+  if (mscale.value_or(0) != 0 && all_dim.value_or(0) != 0)  // transformers uses neither alone
+    rotary.mscale(mscale).mscale_all_dim(all_dim);
 }
 
 // One set of rotary parameters. Sets the fraction of a head that rotates, if there is one.
@@ -84,20 +87,24 @@ RotaryTableOptions read_rotary(const Config& outer, const Config& c, double base
     if (fraction) *fraction = part;
   }
   read_scaling(outer, c, rotary);
-  c.check_all_read();
+  c.check_all_read(ignore_advice);
   return rotary;
 }
 
-// Of a config of transformers 4 or 5.
-RotaryTableOptions read_rotary(const Config& c, double base, double* fraction) {
-  if (c.has("rope_parameters")) return read_rotary(c, c.object("rope_parameters"), base, fraction);
-  RotaryTableOptions rotary;
-  rotary.base(c.number("rope_theta", base));
-  if (!c.has("rope_scaling")) return rotary;
-  const Config scaling = c.object("rope_scaling");
-  read_scaling(c, scaling, rotary);
-  if (scaling.has("rope_theta")) rotary.base(scaling.number("rope_theta"));
-  scaling.check_all_read();
+void check_same(const Config& c, const char* key, bool same) {
+  if (!same)
+    c.fail(key, " is ", io::shown(c.value(key).dump()), ", which differs from rope_parameters, ",
+           io::shown(c.value("rope_parameters").dump()), ": both must say the same", ignore_advice);
+}
+
+// Of a config of transformers 4 or 5, or of both. `key`: that of the base.
+RotaryTableOptions read_rotary(const Config& c, const char* key, double base, double* fraction) {
+  const double outer = c.number(key, base);
+  const auto in = [&](const char* object) { return read_rotary(c, c.object(object), outer, fraction); };
+  if (!c.has("rope_parameters")) return c.has("rope_scaling") ? in("rope_scaling") : RotaryTableOptions().base(outer);
+  RotaryTableOptions rotary = in("rope_parameters");
+  check_same(c, key, !c.has(key) || rotary.base() == outer);
+  if (c.has("rope_scaling")) check_same(c, "rope_scaling", same_angles(in("rope_scaling"), rotary));
   return rotary;
 }
 
@@ -123,6 +130,14 @@ Json scaling_json(const RotaryTableOptions& rotary) {
   put("attention_factor", rotary.attention_factor());
   put("mscale", rotary.mscale());
   put("mscale_all_dim", rotary.mscale_all_dim());
+  return json;
+}
+
+// The same with the base, in the form of transformers 5.
+Json parameters_json(const RotaryTableOptions& rotary) {
+  Json json = scaling_json(rotary);
+  if (json.is_null()) json = Json{{"rope_type", "default"}};
+  json["rope_theta"] = rotary.base();
   return json;
 }
 
@@ -203,27 +218,27 @@ Entry<GPTOptions> norm_eps(const char* key, double absent) {
           [key](const GPTOptions& o, Json& json) { json[key] = o.norm_eps(); }};
 }
 
-Entry<GPTOptions> head_size() {
-  return {[](const Config& c, GPTOptions& o) {
+Entry<GPTOptions> head_size(std::int64_t absent) {
+  return {[absent](const Config& c, GPTOptions& o) {
             if (o.num_heads() <= 0) c.fail("num_attention_heads", " is ", o.num_heads(), ": it must be positive");
-            o.head_size(c.integer("head_dim", o.d_model() / o.num_heads()));
+            o.head_size(c.integer("head_dim", absent > 0 ? absent : o.d_model() / o.num_heads()));
           },
           [](const GPTOptions& o, Json& json) { json["head_dim"] = o.head_size(); }};
 }
 
 Entry<GPTOptions> rotary(double base) {
-  return {[base](const Config& c, GPTOptions& o) { o.rotary(read_rotary(c, base, nullptr)); },
+  return {[base](const Config& c, GPTOptions& o) { o.rotary(read_rotary(c, "rope_theta", base, nullptr)); },
           [](const GPTOptions& o, Json& json) {
             json["rope_theta"] = o.rotary().base();
             json["rope_scaling"] = scaling_json(o.rotary());
           }};
 }
 
-Entry<GPTOptions> part_rotary(const char* part_key, double absent_part, const char* base_key, double absent_base) {
+Entry<GPTOptions> part_rotary(const char* part_key, double absent_part, const char* base_key, double absent_base,
+                              bool scales) {
   return {[=](const Config& c, GPTOptions& o) {
             double part = c.number(part_key, absent_part);
-            const double base = c.number(base_key, absent_base);
-            o.rotary(read_rotary(c, base, &part));
+            o.rotary(read_rotary(c, base_key, absent_base, &part));
             if (!(part > 0 && part <= 1)) c.fail(part_key, " is ", part, ": it must be in 0 … 1, and not 0");
             if (o.num_heads() <= 0) c.fail("num_attention_heads", " is ", o.num_heads(), ": it must be positive");
             const std::int64_t D = o.head_size() > 0 ? o.head_size() : o.d_model() / o.num_heads();
@@ -237,30 +252,40 @@ Entry<GPTOptions> part_rotary(const char* part_key, double absent_part, const ch
             const double part = static_cast<double>(o.rotary_features()) / static_cast<double>(o.head_size());
             json[part_key] = o.rotary_features() == 0 ? 1 : part;
             json[base_key] = o.rotary().base();
-            if (const Json scaling = scaling_json(o.rotary()); !scaling.is_null()) json["rope_scaling"] = scaling;
+            if (const Json scaling = scaling_json(o.rotary()); scales && !scaling.is_null())
+              json["rope_scaling"] = scaling;
           }};
 }
 
 Entry<GPTOptions> rotary_by_layer(double base, double local_base) {
+  static const char *const theta = "rope_theta", *const local_theta = "rope_local_base_freq";
   return {[=](const Config& c, GPTOptions& o) {
-            const Json& given = c.value("rope_parameters");
-            if (given.is_object() && given.contains("full_attention")) {
-              const Config all = c.object("rope_parameters");
-              o.rotary(read_rotary(c, all.object("full_attention"), base, nullptr));
-              if (all.has("sliding_attention"))
-                o.local_rotary(read_rotary(c, all.object("sliding_attention"), local_base, nullptr));
-              else
-                o.local_rotary(RotaryTableOptions().base(local_base));
-              return all.check_all_read();
-            }
-            o.rotary(read_rotary(c, base, nullptr));
-            o.local_rotary(RotaryTableOptions().base(c.number("rope_local_base_freq", local_base)));
+            const double given = c.number(theta, base), given_local = c.number(local_theta, local_base);
+            o.local_rotary(RotaryTableOptions().base(given_local));
+            const Json& parameters = c.value("rope_parameters");
+            if (!parameters.is_object() || !parameters.contains("full_attention"))
+              return void(o.rotary(read_rotary(c, theta, base, nullptr)));
+            const Config all = c.object("rope_parameters");
+            o.rotary(read_rotary(c, all.object("full_attention"), given, nullptr));
+            if (all.has("sliding_attention"))
+              o.local_rotary(read_rotary(c, all.object("sliding_attention"), given_local, nullptr));
+            all.check_all_read(ignore_advice);
+            check_same(c, theta, !c.has(theta) || o.rotary().base() == given);
+            check_same(c, local_theta, !c.has(local_theta) || o.local_rotary()->base() == given_local);
+            if (c.has("rope_scaling"))
+              check_same(c, "rope_scaling",
+                         same_angles(read_rotary(c, c.object("rope_scaling"), given, nullptr), o.rotary()));
           },
           [](const GPTOptions& o, Json& json) {
             const RotaryTableOptions local = o.local_rotary().value_or(o.rotary());
-            json["rope_theta"] = o.rotary().base();
-            json["rope_local_base_freq"] = local.base();
-            json["rope_scaling"] = scaling_json(o.rotary());
+            if (local.scaling() == RotaryScaling::none) {  // as transformers 4 reads it, too
+              json[theta] = o.rotary().base();
+              json[local_theta] = local.base();
+              json["rope_scaling"] = scaling_json(o.rotary());
+              return;
+            }
+            json["rope_parameters"] =
+                Json{{"full_attention", parameters_json(o.rotary())}, {"sliding_attention", parameters_json(local)}};
           }};
 }
 

@@ -139,12 +139,13 @@ Entry<GPTOptions> activation_named(const char* key, const char* name, Activation
 
 /// The eps of all norms. It can't be 0, which stands for a default in GPTOptions.
 Entry<GPTOptions> norm_eps(const char* key, double absent = 1e-5);
-/// head_dim; d_model / num_heads if it is absent.
-Entry<GPTOptions> head_size();
+/// head_dim; if it is absent, this one, or d_model / num_heads if 0.
+Entry<GPTOptions> head_size(std::int64_t absent = 0);
 /// The base and the scaling of rotary positions, in the forms of transformers 4 and 5.
 Entry<GPTOptions> rotary(double base);
 /// The same if only a part of each head rotates: the keys of the part and of the base, and their values if absent.
-Entry<GPTOptions> part_rotary(const char* part_key, double part, const char* base_key, double base);
+/// `scales`: whether transformers opens such a model with scaling.
+Entry<GPTOptions> part_rotary(const char* part_key, double part, const char* base_key, double base, bool scales = true);
 /// The keys of Gemma 3, whose layers with a window have a table of their own.
 Entry<GPTOptions> rotary_by_layer(double base, double local_base);
 /// Windows: sliding_window of all layers; as `layer_types` says; of the layers from max_window_layers on (Qwen 2).
@@ -158,6 +159,8 @@ Entry<GPTOptions> windows_by_type();
 
 /// The options in one form: windows of each layer as one list or number, no option that equals its default.
 GPTOptions canonical(const GPTOptions& given);
+/// Whether two tables of rotary positions have the same angles.
+bool same_angles(const RotaryTableOptions& a, const RotaryTableOptions& b);
 /// The name and the value of each option, for comparing: canonical.
 OptionList listed(const GPTOptions& o);
 OptionList listed(const BERTOptions& o);

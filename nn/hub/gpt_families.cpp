@@ -102,10 +102,11 @@ GPTFamily phi() {
 
 GPTOptions llama_options() { return family_options("llama"); }
 
-std::vector<Entry<GPTOptions>> llama_entries(std::vector<Entry<GPTOptions>> more) {
+// `head`: the size of a head in a config without head_dim; 0: d_model / num_heads.
+std::vector<Entry<GPTOptions>> llama_entries(std::vector<Entry<GPTOptions>> more, std::int64_t head = 0) {
   more.insert(more.begin(), {entry_or_null("num_key_value_heads", FIT_OPTION_OF_GPT(std::int64_t, num_kv_heads)),
                              entry("intermediate_size", FIT_OPTION_OF_GPT(std::int64_t, hidden)),
-                             dropout<GPTOptions>({"attention_dropout"}), head_size()});
+                             dropout<GPTOptions>({"attention_dropout"}), head_size(head)});
   return sizes("vocab_size", length("max_position_embeddings"), "num_hidden_layers", "num_attention_heads",
                "hidden_size", more);
 }
@@ -158,7 +159,8 @@ GPTFamily qwen2() {
 GPTFamily qwen3() {
   return {"qwen3", "Qwen3ForCausalLM", family_options("qwen3"),
           llama_entries({eps(1e-6), tied(false), gated_activation("hidden_act", "silu"), rotary(10000),
-                         windows_of_last_layers(), fixed<GPTOptions>("attention_bias", false)}),
+                         windows_of_last_layers(), fixed<GPTOptions>("attention_bias", false)},
+                        128),
           qk_norm_llama_map};
 }
 
@@ -176,7 +178,7 @@ GPTFamily olmo2() {
 GPTFamily phi3() {
   return {"phi3", "Phi3ForCausalLM", llama_options(),
           llama_entries({eps(1e-5), tied(false), gated_activation("hidden_act", "silu"),
-                         part_rotary("partial_rotary_factor", 1, "rope_theta", 10000), one_window(0),
+                         part_rotary("partial_rotary_factor", 1, "rope_theta", 10000, false), one_window(0),
                          dropout<GPTOptions>({"attention_dropout", "resid_pdrop", "embd_pdrop"}),
                          harmless<GPTOptions>({"original_max_position_embeddings"}),  // of rope_type longrope
                          fixed<GPTOptions>("attention_bias", false)}),
@@ -218,10 +220,11 @@ Entry<GPTOptions> gemma_activation() {
 
 GPTFamily gemma() {
   return {"gemma", "GemmaForCausalLM", llama_options().tie_weights(true).activation(Activation::geglu_tanh),
-          llama_entries({eps(1e-6), tied(true), gemma_activation(), rotary(10000), scaled_embedding(),
-                         fixed<GPTOptions>("attention_bias", false),
-                         fixed<GPTOptions>("hidden_activation", "gelu_pytorch_tanh"),
-                         fixed<GPTOptions>("use_bidirectional_attention", false)}),
+          llama_entries(
+              {eps(1e-6), tied(true), gemma_activation(), rotary(10000), scaled_embedding(),
+               fixed<GPTOptions>("attention_bias", false), fixed<GPTOptions>("hidden_activation", "gelu_pytorch_tanh"),
+               fixed<GPTOptions>("use_bidirectional_attention", false)},
+              256),
           gemma_map};
 }
 
@@ -234,7 +237,8 @@ GPTFamily gemma2() {
                      entry_or_null("final_logit_softcapping", FIT_OPTION_OF_GPT(double, logit_cap), 30),
                      entry_or_null("attn_logit_softcapping", FIT_OPTION_OF_GPT(double, attention_logit_cap), 50),
                      fixed<GPTOptions>("attention_bias", false), fixed<GPTOptions>("hidden_act", "gelu_pytorch_tanh"),
-                     fixed<GPTOptions>("use_bidirectional_attention", false)}),
+                     fixed<GPTOptions>("use_bidirectional_attention", false)},
+                    256),
       gemma_map};
 }
 
@@ -242,12 +246,13 @@ GPTFamily gemma3() {
   return {
       "gemma3_text", "Gemma3ForCausalLM",
       llama_options().tie_weights(true).activation(Activation::geglu_tanh).norm_place(NormPlace::both).qk_norm(true),
-      llama_entries({eps(1e-6), tied(true), gated_activation("hidden_activation", "gelu_pytorch_tanh"),
-                     rotary_by_layer(1e6, 1e4), scaled_embedding(), query_scale(), windows_by_layer(6),
-                     entry_or_null("final_logit_softcapping", FIT_OPTION_OF_GPT(double, logit_cap)),
-                     harmless<GPTOptions>({"attn_logit_softcapping"}),  // transformers does not apply it
-                     fixed<GPTOptions>("attention_bias", false),
-                     fixed<GPTOptions>("use_bidirectional_attention", false)}),
+      llama_entries(
+          {eps(1e-6), tied(true), gated_activation("hidden_activation", "gelu_pytorch_tanh"), rotary_by_layer(1e6, 1e4),
+           scaled_embedding(), query_scale(), windows_by_layer(6),
+           entry_or_null("final_logit_softcapping", FIT_OPTION_OF_GPT(double, logit_cap)),
+           harmless<GPTOptions>({"attn_logit_softcapping"}),  // transformers does not apply it
+           fixed<GPTOptions>("attention_bias", false), fixed<GPTOptions>("use_bidirectional_attention", false)},
+          256),
       gemma_map};
 }
 

@@ -25,11 +25,11 @@ RotaryTableOptions canonical(const RotaryTableOptions& r) {
   return o.truncate(r.truncate());
 }
 
-bool same_angles(const RotaryTableOptions& a, const RotaryTableOptions& b) {
-  return option_list(GPTOptions().rotary(a)) == option_list(GPTOptions().rotary(b));
-}
-
 }  // namespace
+
+bool same_angles(const RotaryTableOptions& a, const RotaryTableOptions& b) {
+  return option_list(GPTOptions().rotary(canonical(a))) == option_list(GPTOptions().rotary(canonical(b)));
+}
 
 GPTOptions canonical(const GPTOptions& given) {
   GPTOptions o = with_sizes(given);

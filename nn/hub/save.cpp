@@ -69,7 +69,7 @@ std::pair<const hub::Family<Options>*, Json> family_of(const std::vector<hub::Fa
     if (!read) continue;
     std::vector<std::string> differ = differing(o, *read);
     if (differ.empty()) return {family, std::move(config)};
-    if (nearest && differ.size() >= fewest.size()) continue;
+    if (nearest && (nearest->model_type == first || differ.size() >= fewest.size())) continue;
     nearest = family;
     fewest = std::move(differ);
   }
@@ -161,7 +161,7 @@ void save_pretrained(const std::string& folder, const Pretrained& opened) {
   if (!opened.chat.file().empty()) write("chat_template.jinja", opened.chat.file());
   if (!opened.tokenizer_config.empty()) write("tokenizer_config.json", opened.tokenizer_config);
   if (opened.chat) write("chat_template.jinja", opened.chat->source());
-  if (!encoder) write("generation_config.json", generation_json(opened.generation).dump(2) + '\n');
+  if (!encoder) write("generation_config.json", generation_json(opened).dump(2) + '\n');
 }
 
 }  // namespace fit::nn

@@ -18,6 +18,7 @@
 #include "fit/ops/ops.hpp"
 #include "fit/tensor/lookup.hpp"
 #include "hub/family.hpp"
+#include "nn/models/hub_folders.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/tensors.hpp"
@@ -26,8 +27,6 @@ namespace fit::test::hub_test {
 namespace {
 
 using Catch::Matchers::Contains;
-
-std::string folder(const std::string& name) { return std::string(FIT_GOLDEN_DIR "/hub/") + name; }
 
 template <class Options>
 const nn::hub::Family<Options>& family(const std::vector<nn::hub::Family<Options>>& all, const std::string& type) {
@@ -126,23 +125,6 @@ TEST_CASE("all-MiniLM-L6-v2 opens by one call, as by its parts", "[hub]") {
   CHECK(same_bits(ids, text::WordPieces::load(minilm + "/vocab.txt").encode(text).unsqueeze(0)));
   CHECK(same_bits(opened.bert()(ids), parts(ids)));
 }
-
-namespace {
-
-// A copy of a folder with one file changed.
-std::string changed(const Directory& where, const std::string& name, const std::string& file, const std::string& from,
-                    const std::string& to) {
-  const std::string copy = where.file(name);
-  std::filesystem::remove_all(copy);
-  std::filesystem::copy(folder(name), copy);
-  std::string text = get(copy + '/' + file);
-  const std::size_t at = text.find(from);
-  REQUIRE(at != std::string::npos);
-  put(copy + '/' + file, text.replace(at, from.size(), to));
-  return copy;
-}
-
-}  // namespace
 
 TEST_CASE("a model that was opened is written with the same config and weights", "[hub]") {
   const Directory where;

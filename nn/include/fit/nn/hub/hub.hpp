@@ -31,7 +31,8 @@ struct PretrainedOptions {
   /// positions have the length of the weights.
   FIT_OPTION(std::int64_t, context_length) = 0;
   /// Keys of config.json and generation_config.json that are read as if they were not there. Give it a key that an
-  /// Error names, if you know that the model computes the same without the key.
+  /// Error names, if you know that the model computes the same without the key. "rope_scaling.new" is a key inside of
+  /// another.
   FIT_OPTION(std::vector<std::string>, ignored_keys);
 };
 
