@@ -2,6 +2,7 @@
 #include "fit/nn/weights/gguf.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <unordered_map>
 #include <unordered_set>
@@ -23,6 +24,8 @@ namespace {
 
 constexpr const char *save_op = "save_gguf", *load_op = "load_gguf";
 constexpr std::int64_t usual_context = 4096;
+// The scaling of Llama 3.1 and 3.2 is a tensor: what the angle of each pair of features is divided by.
+constexpr const char* divisors_name = "rope_freqs.weight";
 
 // ---- architectures -------------------------------------------------------------------------------------------------
 
@@ -54,6 +57,7 @@ NameMap gguf_names(const GPT& gpt) {
           rename(std::string("blk.*.") + theirs + ".bias", std::string("transformer.h.*.") + other + ".bias"));
     }
   } else {
+    map.push_back(drop(divisors_name));  // read as an option
     rows({{"token_embd.weight", "model.embed_tokens.weight"},
           {"output_norm.weight", "model.norm.weight"},
           {"output.weight", "lm_head.weight"},
@@ -308,8 +312,39 @@ RotaryTableOptions rotary_of(const Keys& keys, const std::string& architecture) 
   return rotary.scaling(RotaryScaling::linear).factor(factor);
 }
 
+std::vector<double> angles(std::int64_t D, const RotaryTableOptions& rotary) {
+  const Tensor sines = rotary_table(2, D, rotary)[{1, range(), 1}];  // at position 1 no angle is above 1
+  std::vector<double> all = sines.to_vector<double>();
+  for (double& x : all) x = std::asin(x);
+  return all;
+}
+
+RotaryTableOptions with_divisors(const Keys& keys, const RotaryTableOptions& rotary, const io::Stored& divisors,
+                                 std::int64_t D) {
+  const auto fail = [&](const auto&... why) { keys.file().fail("tensor '", divisors_name, why...); };
+  if (D < 2 || divisors.shape != Shape{D / 2}) fail("' has shape ", divisors.shape, ": expected [", D / 2, ']');
+  if (rotary.scaling() != RotaryScaling::none) fail("' is there beside the scaling of the keys: only one can be read");
+  const std::vector<double> given = divisors.read().to(float64).to_vector<double>();
+  const double factor = *std::max_element(given.begin(), given.end());
+  const auto llama3 = RotaryTableOptions(rotary)
+                          .scaling(RotaryScaling::llama3)
+                          .factor(factor > 0 ? factor : 1)
+                          .original_length(8192)
+                          .beta_slow(1)
+                          .beta_fast(4);
+  const std::vector<double> before = angles(D, rotary), after = angles(D, llama3);
+  for (std::size_t i = 0; i < given.size(); ++i)
+    if (!(std::abs(before[i] / after[i] - given[i]) < 1e-3 * given[i]))
+      fail(
+          "' holds other divisors than the scaling llama3 of Llama 3.1 and 3.2, with low_freq_factor 1, "
+          "high_freq_factor 4 and original_max_position_embeddings 8192: only those can be read. "
+          "load_pretrained() reads the model's safetensors with each scaling llama3");
+  return factor == 1 ? rotary : llama3;
+}
+
 // The options of the other architectures than gpt2.
-GPTOptions llama_options(const Keys& keys, const std::string& architecture, GPTOptions o, const LoadGGUFOptions& load) {
+GPTOptions llama_options(const Keys& keys, const std::string& architecture, GPTOptions o, const Sizes& tensors,
+                         const LoadGGUFOptions& load) {
   const auto key = [&](const char* name) { return architecture + name; };
   const std::int64_t usual = std::min(o.context_length(), usual_context), head = o.d_model() / o.num_heads();
   o.context_length(load.context_length().value_or(usual));
@@ -319,7 +354,10 @@ GPTOptions llama_options(const Keys& keys, const std::string& architecture, GPTO
   for (const char* const size : {".attention.value_length", ".rope.dimension_count"})
     if (const auto given = keys.get(key(size), o.head_size()); given != o.head_size())
       keys.file().fail("key '", key(size), "' is ", given, ": it must be the size of a head, ", o.head_size());
-  return o.rotary(rotary_of(keys, architecture));
+  if (architecture == "llama") o.window(keys.get(key(".attention.sliding_window"), std::int64_t{0}));  // Mistral
+  const RotaryTableOptions rotary = rotary_of(keys, architecture);
+  const auto divisors = tensors.find(divisors_name);
+  return o.rotary(divisors == tensors.end() ? rotary : with_divisors(keys, rotary, *divisors->second, o.head_size()));
 }
 
 GPTOptions options_of(const Keys& keys, const std::string& architecture, const Sizes& tensors,
@@ -336,7 +374,7 @@ GPTOptions options_of(const Keys& keys, const std::string& architecture, const S
                .hidden(keys.size(key(".feed_forward_length")))
                .num_heads(keys.size(key(".attention.head_count")))
                .tie_weights(tensors.count("output.weight") == 0);
-  if (architecture != "gpt2") return llama_options(keys, architecture, o, load);
+  if (architecture != "gpt2") return llama_options(keys, architecture, o, tensors, load);
   o.num_kv_heads(o.num_heads()).head_size(o.d_model() / o.num_heads());
   return o.norm_eps(keys.norm_eps(key(".attention.layer_norm_epsilon")));
 }

@@ -242,32 +242,71 @@ TEST_CASE("gguf: a damaged or hostile file is an Error that names the key or ten
   CHECK_THAT(error_of(d.file("none")), Contains("there is no such file"));
 }
 
+namespace {
+
+// Another file with more keys and tensors.
+std::string with(const Directory& d, const io::GGUFKeys& more, const std::vector<io::GGUFTensor>& also = {}) {
+  const io::GGUFFile file = io::open_gguf("test", d.file("m.gguf"));
+  io::GGUFKeys keys = file.keys;
+  keys.insert(keys.end(), more.begin(), more.end());
+  std::vector<io::GGUFTensor> tensors = also;
+  for (const io::Stored& x : file.tensors) tensors.push_back({x.name, x.read(), io::find_ggml_type("F32")});
+  io::write_gguf("test", d.file("n.gguf"), keys, tensors);
+  return d.file("n.gguf");
+}
+
+}  // namespace
+
 TEST_CASE("gguf: scaling of rotary positions has llama.cpp's defaults, and no key is left aside", "[gguf]") {
   const Directory d;
   nn::save_gguf(d.file("m.gguf"), nn::GPT(llama().vocab_size(4).d_model(8).num_layers(1).hidden(8)));
-  const auto with = [&](const io::GGUFKeys& more) {
-    const io::GGUFFile file = io::open_gguf("test", d.file("m.gguf"));
-    io::GGUFKeys keys = file.keys;
-    keys.insert(keys.end(), more.begin(), more.end());
-    std::vector<io::GGUFTensor> tensors;
-    for (const io::Stored& x : file.tensors) tensors.push_back({x.name, x.read(), io::find_ggml_type("F32")});
-    io::write_gguf("test", d.file("n.gguf"), keys, tensors);
-    return d.file("n.gguf");
-  };
   for (const char* const key : {"llama.rope.scaling.factor", "llama.rope.scale_linear"}) {
-    const auto rotary = nn::load_gguf(with({{key, 4.}})).model.options().rotary();
+    const auto rotary = nn::load_gguf(with(d, {{key, 4.}})).model.options().rotary();
     CHECK(rotary.scaling() == nn::RotaryScaling::linear);
     CHECK(rotary.factor() == 4);
   }
-  CHECK(nn::load_gguf(with({{"llama.rope.scaling.type", std::string("none")}, {"llama.rope.scaling.factor", 4.}}))
+  CHECK(nn::load_gguf(with(d, {{"llama.rope.scaling.type", std::string("none")}, {"llama.rope.scaling.factor", 4.}}))
             .model.options()
             .rotary()
             .scaling() == nn::RotaryScaling::none);
-  CHECK_THAT(error_of(with({{"llama.rope.scaling.type", std::string("linear")}})),
+  CHECK_THAT(error_of(with(d, {{"llama.rope.scaling.type", std::string("linear")}})),
              Contains("scaling.factor' is missing"));
-  CHECK_THAT(error_of(with({{"llama.attention.sliding_window", std::int64_t{5}}})),
-             Contains("key 'llama.attention.sliding_window' is not known here"));
-  CHECK_NOTHROW(nn::load_gguf(with({{"llama.attention.sliding_window", std::int64_t{0}}})));
+  CHECK_THAT(error_of(with(d, {{"llama.attention.other", std::int64_t{5}}})),
+             Contains("key 'llama.attention.other' is not known here"));
+  CHECK_NOTHROW(nn::load_gguf(with(d, {{"llama.attention.other", std::int64_t{0}}})));
+}
+
+TEST_CASE("gguf: the window of a llama is read", "[gguf]") {
+  const Directory d;
+  nn::save_gguf(d.file("m.gguf"), nn::GPT(llama().vocab_size(4).d_model(8).num_layers(1).hidden(8)));
+  CHECK(nn::load_gguf(with(d, {{"llama.attention.sliding_window", std::int64_t{5}}})).model.options().window() == 5);
+  CHECK(nn::load_gguf(with(d, {{"llama.attention.sliding_window", std::int64_t{0}}})).model.options().window() == 0);
+}
+
+TEST_CASE("gguf: the divisors of angles of Llama 3.1 and 3.2 are their scaling", "[gguf]") {
+  const Directory d;
+  const nn::GPTOptions o = llama().vocab_size(4).d_model(32).num_layers(1).hidden(8).rotary(
+      nn::RotaryTableOptions().base(500000));  // heads of 8 features
+  nn::save_gguf(d.file("m.gguf"), nn::GPT(o));
+  const auto read = [&](const Tensor& divisors, const io::GGUFKeys& more = {}) {
+    return with(d, more, {{"rope_freqs.weight", divisors, io::find_ggml_type("F32")}});
+  };
+  // transformers: ROPE_INIT_FUNCTIONS["llama3"] with low_freq_factor 1, high_freq_factor 4, original length 8192
+  for (const auto& [factor, middle] : {std::pair(8., 2.6945302486419678), {32., 3.292262554168701}}) {
+    const auto rotary = nn::load_gguf(read(tensor({1., 1., middle, factor}, float32))).model.options().rotary();
+    CHECK(rotary.scaling() == nn::RotaryScaling::llama3);
+    CHECK(rotary.factor() == factor);
+    CHECK(rotary.original_length() == 8192);
+    CHECK(rotary.base() == 500000);
+  }
+  CHECK(nn::load_gguf(read(ones({4}))).model.options().rotary().scaling() == nn::RotaryScaling::none);
+  CHECK_THAT(error_of(read(tensor({1., 1., 2.5, 8.}, float32))),
+             Contains("tensor 'rope_freqs.weight' holds other divisors than the scaling llama3") &&
+                 Contains("safetensors") && Contains("load_pretrained()"));
+  CHECK_THAT(error_of(read(tensor({1., 1., NAN, 8.}, float32))), Contains("holds other divisors"));
+  CHECK_THAT(error_of(read(ones({3}))), Contains("tensor 'rope_freqs.weight' has shape [3]: expected [4]"));
+  CHECK_THAT(error_of(read(tensor({1., 1., 2.6945302486419678, 8.}, float32), {{"llama.rope.scaling.factor", 2.}})),
+             Contains("beside the scaling of the keys"));
 }
 
 TEST_CASE("gguf: a number that its key can't hold is an error", "[gguf]") {
