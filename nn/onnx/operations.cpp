@@ -295,24 +295,13 @@ Name part_of(const Row& r, const Name& x, std::int64_t begin, std::int64_t end) 
   return r.g.node("Slice", {x, r.g.integers({begin}), r.g.integers({end}), r.g.integers({-1})});
 }
 
-// Pairs (a, b) of features become (a cos - b sin, b cos + a sin).
-Names rotary(const Row& r) {
-  const std::int64_t W = r.x().size(-1), D = 2 * r.x(1).size(1), head = r.integer("head_size");
-  const std::int64_t turned = r.integer("features"), rotated = turned == head ? D : turned;  // of one head D turn
-  if (head != D && turned > head) r.fail("turns a part of each of several heads, which has no ONNX form yet");
-  if (rotated == 0) return {r.operand(0)};
+// Pairs (a, b) of the D features of heads become (a cos - b sin, b cos + a sin). `heads`: the axes before the features.
+Name turned(const Row& r, const Name& x, const Integers& heads, std::int64_t D) {
   const bool interleaved = r.integer("interleaved") != 0;
-  const Name x = r.operand(0), some = rotated < W ? part_of(r, x, 0, rotated) : x;
-  Integers heads(static_cast<std::size_t>(r.x().rank()) - 1, 0);  // 0: the size stays
-  heads.push_back(rotated / D);
-  Integers pairs = heads, back(heads.begin(), heads.end() - 1);
-  if (interleaved)
-    pairs.push_back(D / 2), pairs.push_back(2);
-  else
-    pairs.push_back(2), pairs.push_back(D / 2);
-  back.push_back(rotated);
   const std::int64_t axis = interleaved ? -1 : -2;
-  const Name by_pairs = r.g.node("Reshape", {some, r.g.integers(pairs)});
+  Integers pairs = heads;
+  for (const std::int64_t size : {interleaved ? D / 2 : 2, interleaved ? 2 : D / 2}) pairs.push_back(size);
+  const Name by_pairs = r.g.node("Reshape", {x, r.g.integers(pairs)});
   const auto of_pairs = [&](std::int64_t i) {
     return r.g.node("Gather", {by_pairs, r.g.constant(full({}, i, int64))}, {{"axis", {axis}}});
   };
@@ -321,9 +310,33 @@ Names rotary(const Row& r) {
   const Name first = r.g.node("Sub", {product(a, cosine), product(b, sine)});
   const Name second = r.g.node("Add", {product(b, cosine), product(a, sine)});
   const Name place = r.g.integers({axis});
-  const Name joined = r.g.node(
-      "Concat", {r.g.node("Unsqueeze", {first, place}), r.g.node("Unsqueeze", {second, place})}, {{"axis", {axis}}});
-  const Name y = r.g.node("Reshape", {joined, r.g.integers(back)});
+  return r.g.node("Concat", {r.g.node("Unsqueeze", {first, place}), r.g.node("Unsqueeze", {second, place})},
+                  {{"axis", {axis}}});
+}
+
+// The first `rotated` features are heads, of each of which the first D features turn.
+Names rotary(const Row& r) {
+  const std::int64_t W = r.x().size(-1), D = 2 * r.x(1).size(1);
+  const std::int64_t head = r.integer("head_size"), rotated = r.integer("features");
+  if (rotated == 0) return {r.operand(0)};
+  const Name x = r.operand(0), some = rotated < W ? part_of(r, x, 0, rotated) : x;
+  const Integers outer(static_cast<std::size_t>(r.x().rank()) - 1, 0);  // 0: the size stays
+  Integers heads = outer, back = outer;
+  heads.push_back(rotated / head), back.push_back(rotated);
+  const auto with_features = [&](const Name& parts, std::int64_t features) {
+    Integers sizes = heads;
+    sizes.push_back(features);
+    return r.g.node("Reshape", {parts, r.g.integers(sizes)});
+  };
+  Name y;
+  if (head == D) {
+    y = turned(r, some, heads, D);
+  } else {
+    const Name whole = with_features(some, head), rest = part_of(r, whole, D, head);
+    const Name some_turned = with_features(turned(r, part_of(r, whole, 0, D), heads, D), D);
+    y = r.g.node("Concat", {some_turned, rest}, {{"axis", {-1}}});
+  }
+  y = r.g.node("Reshape", {y, r.g.integers(back)});
   return {rotated < W ? r.g.node("Concat", {y, part_of(r, x, rotated, W)}, {{"axis", {-1}}}) : y};
 }
 

@@ -36,34 +36,55 @@ Tensor resized(const Tensor& x, int axis, std::int64_t size) {
   return slice(cat(copies, axis), axis, 0, size);
 }
 
-// An axis that may be free, and the inputs that have it.
+// An axis that may be free, and the axes of each input that have its size.
 struct Candidate {
   ONNXAxis axis;
-  std::vector<bool> has;
+  std::vector<std::vector<int>> of;
 };
+
+// The axes of a sequence: the second one of what has rank 2 or 3. A mask, [B, …, T] or [B, …, T, T], has it at its end.
+std::vector<int> sequence_axes(const Tensor& x, std::int64_t length) {
+  if (length < 0 || x.dtype() != boolean || x.rank() < 3 || x.rank() > 4)
+    return x.rank() == 2 || x.rank() == 3 ? std::vector<int>{1} : std::vector<int>();
+  std::vector<int> axes;
+  for (int axis = x.rank() - 2; axis < x.rank(); ++axis)
+    if (x.size(axis) == length) axes.push_back(axis);
+  return axes;
+}
+
+// The size of the sequence of the first input that is no mask; -1 if there is none.
+std::int64_t sequence_length(const Inputs& inputs) {
+  for (const Tensor& x : inputs)
+    if (x.rank() == 2 || (x.rank() == 3 && x.dtype() != boolean)) return x.size(1);
+  return -1;
+}
 
 std::vector<Candidate> candidates(const Inputs& inputs, const std::vector<ONNXAxis>& more) {
   std::vector<Candidate> all;
-  const auto add = [&](ONNXAxis axis, const auto& has) {
+  const auto add = [&](ONNXAxis axis, const auto& axes_of) {
     Candidate c{std::move(axis), {}};
     std::int64_t size = -1;
     bool equal = true;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      c.has.push_back(has(inputs[i]));
-      if (!c.has[i]) continue;
-      if (size < 0) c.axis.input = i, size = inputs[i].size(c.axis.axis);
-      equal = equal && size == inputs[i].size(c.axis.axis);
+      c.of.push_back(axes_of(inputs[i]));
+      if (c.of[i].empty()) continue;
+      if (size < 0) c.axis.input = i, c.axis.axis = c.of[i][0], size = inputs[i].size(c.axis.axis);
+      for (const int one : c.of[i]) equal = equal && size == inputs[i].size(one);
     }
     if (equal && size > 0) all.push_back(std::move(c));
   };
+  using Axes = std::vector<int>;
   const auto is_scalar = [](const Tensor& x) { return x.rank() == 0; };  // it has no batch
-  if (std::none_of(inputs.begin(), inputs.end(), is_scalar)) add({"batch", 0, 0}, [](const Tensor&) { return true; });
-  add({"sequence", 0, 1}, [](const Tensor& x) { return x.rank() == 2 || x.rank() == 3; });
+  if (std::none_of(inputs.begin(), inputs.end(), is_scalar))
+    add({"batch", 0, 0}, [](const Tensor&) { return Axes{0}; });
+  add({"sequence", 0, 1}, [length = sequence_length(inputs)](const Tensor& x) { return sequence_axes(x, length); });
   for (const ONNXAxis& axis : more) {
     if (axis.input >= inputs.size() || axis.axis < 0 || axis.axis >= inputs[axis.input].rank())
       check::fail(save_onnx_op, "the axis ", axis.name, " is axis ", axis.axis, " of input ", axis.input,
                   ": there is none such");
-    add(axis, [rank = inputs[axis.input].rank()](const Tensor& x) { return x.rank() == rank; });
+    add(axis, [rank = inputs[axis.input].rank(), axis = axis.axis](const Tensor& x) {
+      return x.rank() == rank ? Axes{axis} : Axes();
+    });
   }
   return all;
 }
@@ -113,7 +134,7 @@ std::vector<Run> run_with_other_sizes(const Candidate& c, const Run& first, cons
   const auto with_size = [&](std::int64_t size) {
     Inputs other = first.inputs;
     for (std::size_t i = 0; i < other.size(); ++i)
-      if (c.has[i]) other[i] = resized(other[i], c.axis.axis, size);
+      for (const int axis : c.of[i]) other[i] = resized(other[i], axis, size);
     return run(other);
   };
   const std::int64_t n = first.inputs[c.axis.input].size(c.axis.axis), near = n > 1 ? n - 1 : 2;

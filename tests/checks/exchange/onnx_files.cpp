@@ -209,8 +209,12 @@ void inputs() {
   nn::BERT bert(nn::BERTOptions().vocab_size(11).max_length(16).num_layers(1).num_heads(2).d_model(8));
   bert.eval();
   const Call masked = [&](const Inputs& in) { return bert(in[0], in[1]); };
-  write("inputs_mask", bert, {randint(1, 11, {2, 6}), ones({2, 1, 6}, boolean)}, masked, 1,
-        {randint(1, 11, {3, 6}), ones({3, 1, 6}, boolean)});
+  write("inputs_mask", bert, {randint(1, 11, {2, 6}), ones({2, 1, 6}, boolean)}, masked, 2,
+        {randint(1, 11, {3, 9}), ones({3, 1, 9}, boolean)});
+  write("inputs_padding_mask", bert, {randint(1, 11, {2, 6}), ones({2, 1, 1, 6}, boolean)}, masked, 2,
+        {randint(1, 11, {3, 9}), ones({3, 1, 1, 9}, boolean)});
+  write("inputs_square_mask", bert, {randint(1, 11, {2, 6}), ones({2, 6, 6}, boolean)}, masked, 2,
+        {randint(1, 11, {3, 9}), ones({3, 9, 9}, boolean)});
   Named named;
   named.eval();
   write("inputs_value_1", named, {x}, [&](const Inputs& in) { return named(in[0]); }, 2, {randn({5, 6})});
@@ -316,6 +320,10 @@ void gpts() {
                          .activation(nn::Activation::swiglu);
   gpt("llama", llama);
   gpt("qwen3", nn::GPTOptions(llama).qk_norm().logit_cap(20));
+  gpt("part_rotary", nn::GPTOptions(llama).head_size(6).rotary_features(4));  // as Phi 3
+  gpt("neox", small().positions(nn::Positions::rotary).rotary_features(2).parallel(true));
+  gpt("part_interleaved",
+      nn::GPTOptions(llama).head_size(6).rotary_features(4).rotary_layout(RotaryLayout::interleaved));
   gpt("interleaved", nn::GPTOptions(llama).rotary_layout(RotaryLayout::interleaved));
 }
 

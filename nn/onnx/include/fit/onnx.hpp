@@ -52,8 +52,9 @@ struct ONNXInfo {
 };
 
 /// Writes the run of `run(inputs)`, which calls the model. Free axes are "batch", the first axis of all inputs, and
-/// "sequence", the second one of all inputs with two or three axes, where the model computes with any size. Parameters
-/// have their names in the file. float32, float64, int64 and boolean.
+/// "sequence", the second one of all inputs with two or three axes, where the model computes with any size. A boolean
+/// mask of three or four axes, such as that of create_padding_mask(), has the sequence in one or both of its last two.
+/// Parameters have their names in the file. float32, float64, int64 and boolean.
 ///
 /// A mask of padding is an input that is true everywhere in the example: with padding, encoders compute other
 /// operations. The file has them too at places of padding, where the encoder's result is 0.
