@@ -69,9 +69,9 @@ struct GGUFModel {
   std::string name;  ///< general.name
 };
 
-/// Reads such a file: F32, F16, BF16, Q8_0, Q4_0, Q4_K and Q6_K; for "llama" also with a window, or with the scaling of
-/// Llama 3.1 and 3.2. Throws FileError that names the file and the key or
-/// tensor for a damaged file, another architecture, and what a GPT can't compute. Memory is bounded by the file's size.
+/// Reads such a file: F32, F16, BF16, Q8_0, Q4_0, Q4_K and Q6_K; also with the window of a Mistral or the scaling of
+/// Llama 3.1 and 3.2. Throws FileError that names the file and the key or tensor for a damaged file, another
+/// architecture, and what a GPT can't compute. Memory is bounded by the file's size.
 GGUFModel load_gguf(const std::string& path, const LoadGGUFOptions& options = {});
 
 }  // namespace fit::nn
