@@ -282,6 +282,7 @@ TEST_CASE("each step of a map, both ways", "[weights]") {
   using namespace nn;
   const NameMap map{prefix("m."),
                     strip("wrapped."),
+                    alias("*.x.old", "*.x.w"),
                     drop("*.mask"),
                     rename("a.*.x.*", "b.*.y.*"),
                     transpose("t.*", "t.*"),
@@ -291,7 +292,7 @@ TEST_CASE("each step of a map, both ways", "[weights]") {
                             {"m.gate.w", counted({1, 2})}, {"m.up.w", ones({1, 2})},   {"m.other", counted({1})}};
   StateDict with_more = theirs;
   with_more.emplace_back("m.h.0.mask", ones({2}));
-  with_more[0].first = "m.wrapped.a.0.x.w";
+  with_more[0].first = "m.wrapped.a.0.x.old";
   const StateDict ours = to_ours(with_more, map);
   CHECK(ours.size() == 7);
   CHECK(equal(at(ours, "b.0.y.w"), counted({2})));
