@@ -11,7 +11,7 @@ namespace fit::text {
 namespace {
 
 constexpr const char* chat_op = "ChatTemplate";
-using jinja::Value;
+using Value = io::Json;
 
 Value json_of(const char* what, const std::string& text) {
   io::JsonLimits limits{100};
@@ -89,6 +89,8 @@ namespace {
 // The text of a program for messages and variables.
 std::string text_for(const jinja::Block& program, Value variables, const Value& messages, const ChatOptions& options) {
   if (!messages.is_array()) jinja::fail("messages is a ", messages.type_name(), ": expected a list");
+  for (const char* name : {"tools", "documents"})  // None in transformers, unless they are given
+    if (!variables.contains(name)) variables[name] = nullptr;
   variables["add_generation_prompt"] = options.add_generation_prompt();
   const Value more = object_of("variables", options.variables());
   for (const auto& [key, value] : more.items()) variables[key] = value;

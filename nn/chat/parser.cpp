@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "base/from_chars.hpp"
 #include "chat/jinja.hpp"
@@ -74,7 +75,7 @@ class TemplateParser {
       } else if (token.kind == Token::Kind::begin_expression) {
         Statement s = begun(S::print, token.line);
         ++at_;
-        s.expression = expression();
+        s.expression = tuple();
         expect(Token::Kind::end_expression);
         all.push_back(std::move(s));
       } else if (token.kind == Token::Kind::begin_statement) {
@@ -100,28 +101,44 @@ class TemplateParser {
   Statement statement() {
     const int line = now().line;
     const std::string word = name();
-    Statement s = begun(S::group, line);
     if (word == "if") return branch(line);
     if (word == "for") return loop(line);
     if (word == "set") return set(line);
     if (word == "macro") return macro(line);
+    if (word == "call") return call(line);
+    if (word == "with") return with(line);
+    if (word == "filter") return filter(line);
     if (word == "break" || word == "continue") {
-      s.kind = word == "break" ? S::break_loop : S::continue_loop;
+      if (loops_ == 0) wrong("'" + word + "' outside of a loop");
       expect(Token::Kind::end_statement);
-      return s;
+      return begun(word == "break" ? S::break_loop : S::continue_loop, line);
     }
     if (word == "generation") {  // marks what the model says: the same text
-      expect(Token::Kind::end_statement);
-      s.body = block({"endgeneration"});
-      end_of("endgeneration");
+      Statement s = begun(S::group, line);
+      s.body = function_body("endgeneration");
       return s;
     }
     wrong("the statement '" + word + "' is not known here");
   }
 
+  // From the end of a statement up to the statement `end`.
+  Block body(const char* end) {
+    expect(Token::Kind::end_statement);
+    Block all = block({end});
+    end_of(end);
+    return all;
+  }
+  // The same for what is a function in Jinja: it can't end a loop around it.
+  Block function_body(const char* end) {
+    const int loops = std::exchange(loops_, 0);
+    Block all = body(end);
+    loops_ = loops;
+    return all;
+  }
+
   Statement branch(int line) {
     Statement s = begun(S::branch, line);
-    s.condition = expression();
+    s.condition = tuple(&TemplateParser::alternative);
     expect(Token::Kind::end_statement);
     s.body = block({"elif", "else", "endif"});
     expect(Token::Kind::begin_statement);
@@ -143,13 +160,14 @@ class TemplateParser {
 
   Statement loop(int line) {
     Statement s = begun(S::loop, line);
-    do s.names.push_back(name());
-    while (take(","));
+    s.target = target();
     expect_word("in");
-    s.expression = alternative();
+    s.expression = tuple(&TemplateParser::alternative);
     if (take_word("if")) s.condition = expression();
     expect(Token::Kind::end_statement);
+    ++loops_;
     s.body = block({"else", "endfor"});
+    --loops_;
     expect(Token::Kind::begin_statement);
     if (take_word("else")) {
       expect(Token::Kind::end_statement);
@@ -161,35 +179,95 @@ class TemplateParser {
     return s;
   }
 
+  // What is set: a name, an attribute of a namespace, or several targets.
+  ExpressionPtr target() {
+    const auto one = [&] {
+      depth_ = checked(depth_ + 1);
+      ExpressionPtr a;
+      if (take("(")) {
+        a = target();
+        expect(")");
+      } else {
+        a = made(E::name, name());
+        if (take(".")) a = made(E::attribute, name(), std::move(a));
+      }
+      --depth_;
+      return a;
+    };
+    ExpressionPtr first = one();
+    if (!is(Token::Kind::sign, ",")) return first;
+    auto all = made(E::tuple, "", std::move(first));
+    while (take(","))
+      if (!is(Token::Kind::sign, ")")) all->children.push_back(below(*all, one()));
+    return all;
+  }
+
   Statement set(int line) {
     Statement s = begun(S::set, line);
-    do s.names.push_back(name());
-    while (take(","));
-    if (take(".")) s.text = name();
+    s.target = target();
     if (take("=")) {
       s.expression = tuple();
       expect(Token::Kind::end_statement);
       return s;
     }
     s.kind = S::set_block;
-    expect(Token::Kind::end_statement);
-    s.body = block({"endset"});
-    end_of("endset");
+    s.expression = filters(made(E::name, block_text));
+    s.body = body("endset");
     return s;
+  }
+
+  Statement filter(int line) {
+    Statement s = begun(S::filter, line);
+    s.expression = filters(filtered(made(E::name, block_text)));
+    s.body = body("endfilter");
+    return s;
+  }
+
+  Statement with(int line) {
+    Statement s = begun(S::with, line);
+    while (now().kind != Token::Kind::end_statement) {
+      if (!s.names.empty()) expect(",");
+      s.names.push_back(name());
+      expect("=");
+      s.values.push_back(expression());
+    }
+    s.body = body("endwith");
+    return s;
+  }
+
+  void parameters(Statement& s) {
+    while (!take(")")) {
+      s.names.push_back(name());
+      s.values.push_back(take("=") ? expression() : nullptr);
+      if (!is(Token::Kind::sign, ")")) expect(",");
+    }
   }
 
   Statement macro(int line) {
     Statement s = begun(S::macro, line);
     s.text = name();
     expect("(");
-    while (!take(")")) {
-      s.names.push_back(name());
-      s.defaults.push_back(take("=") ? expression() : nullptr);
-      if (!is(Token::Kind::sign, ")")) expect(",");
-    }
-    expect(Token::Kind::end_statement);
-    s.body = block({"endmacro"});
-    end_of("endmacro");
+    parameters(s);
+    const std::size_t begin = at_;
+    s.body = function_body("endmacro");
+    const auto uses = [&](const char* word) {
+      return std::any_of(tokens_.begin() + static_cast<std::ptrdiff_t>(begin),
+                         tokens_.begin() + static_cast<std::ptrdiff_t>(at_),
+                         [&](const Token& token) { return token.kind == Token::Kind::name && token.text == word; });
+    };
+    s.takes_more = uses("varargs");
+    s.takes_named = uses("kwargs");
+    s.takes_caller = uses("caller");
+    return s;
+  }
+
+  Statement call(int line) {
+    Statement s = begun(S::call, line);
+    if (take("(")) parameters(s);
+    s.text = "caller";
+    s.expression = expression();
+    if (s.expression->kind != E::call) wrong("expected a call");
+    s.body = function_body("endcall");
     return s;
   }
 
@@ -220,19 +298,23 @@ class TemplateParser {
     return child;
   }
 
-  // a, b
-  ExpressionPtr tuple() {
-    ExpressionPtr first = expression();
+  // One expression, or a, b
+  ExpressionPtr tuple(ExpressionPtr (TemplateParser::*one)() = &TemplateParser::expression) {
+    ExpressionPtr first = (this->*one)();
     if (!is(Token::Kind::sign, ",")) return first;
-    auto list = made(E::list, "", std::move(first));
-    while (take(",")) list->children.push_back(below(*list, expression()));
+    auto list = made(E::tuple, "", std::move(first));
+    while (take(",")) {
+      const bool ends = now().kind == Token::Kind::end_statement || now().kind == Token::Kind::end_expression ||
+                        is(Token::Kind::sign, ")");
+      if (!ends) list->children.push_back(below(*list, (this->*one)()));
+    }
     return list;
   }
 
   ExpressionPtr expression() {
     depth_ = checked(depth_ + 1);
     ExpressionPtr value = alternative();
-    if (take_word("if")) {
+    while (take_word("if")) {
       ExpressionPtr condition = alternative();
       ExpressionPtr otherwise = take_word("else") ? expression() : nullptr;
       value = made(E::conditional, "", std::move(value), std::move(condition), std::move(otherwise));
@@ -276,72 +358,88 @@ class TemplateParser {
     at_ += 2;
     return "not in";
   }
-  ExpressionPtr sum() {
-    ExpressionPtr a = product();
+  ExpressionPtr sum() { return chain({"+", "-"}, &TemplateParser::joined); }
+  ExpressionPtr joined() { return chain({"~"}, &TemplateParser::product); }
+  ExpressionPtr product() { return chain({"*", "//", "/", "%"}, &TemplateParser::power); }
+  ExpressionPtr power() { return chain({"**"}, &TemplateParser::filtered_sign); }
+  ExpressionPtr filtered_sign() { return filters(sign()); }
+
+  // operand sign operand sign …, from the left
+  ExpressionPtr chain(const std::vector<const char*>& signs, ExpressionPtr (TemplateParser::*operand)()) {
+    ExpressionPtr a = (this->*operand)();
     for (;;) {
-      if (take("+"))
-        a = made(E::binary, "+", std::move(a), product());
-      else if (take("-"))
-        a = made(E::binary, "-", std::move(a), product());
-      else if (take("~"))
-        a = made(E::binary, "~", std::move(a), product());
-      else
-        return a;
+      const auto found = std::find_if(signs.begin(), signs.end(), [&](const char* one) { return take(one); });
+      if (found == signs.end()) return a;
+      a = made(E::binary, *found, std::move(a), (this->*operand)());
     }
-  }
-  ExpressionPtr product() {
-    ExpressionPtr a = sign();
-    for (;;) {
-      const char* found = nullptr;
-      for (const char* one : {"*", "//", "/", "%"})
-        if (!found && take(one)) found = one;
-      if (!found) return a;
-      a = made(E::binary, found, std::move(a), sign());
-    }
-  }
-  ExpressionPtr sign() {
-    if (take("-")) {
-      depth_ = checked(depth_ + 1);
-      ExpressionPtr a = made(E::unary, "-", sign());
-      --depth_;
-      return a;
-    }
-    return tests(postfix(primary()));
   }
 
-  // What follows a value: .name, [item], (arguments), | filter
+  ExpressionPtr sign() {
+    for (const char* const one : {"-", "+"})
+      if (take(one)) {
+        depth_ = checked(depth_ + 1);
+        ExpressionPtr a = made(E::unary, one, sign());
+        --depth_;
+        return a;
+      }
+    return postfix(primary());
+  }
+
+  // What follows a value: .name, [item], (arguments)
   ExpressionPtr postfix(ExpressionPtr a) {
     for (;;) {
       if (take(".")) {
-        if (now().kind == Token::Kind::number) wrong("a number behind a dot");
-        a = made(E::attribute, name(), std::move(a));
+        if (now().kind == Token::Kind::number && now().text.find_first_of(".eE") == std::string::npos)
+          a = made(E::item, "", std::move(a), primary());
+        else
+          a = made(E::attribute, name(), std::move(a));
       } else if (take("[")) {
         a = item(std::move(a));
       } else if (take("(")) {
         auto call = made(E::call, "", std::move(a));
         arguments(*call);
         a = std::move(call);
-      } else if (take("|")) {
-        auto filter = made(E::filter, name(), std::move(a));
-        if (take("(")) arguments(*filter);
-        a = std::move(filter);
       } else {
         return a;
       }
     }
   }
 
-  ExpressionPtr tests(ExpressionPtr a) {
-    while (take_word("is")) {
-      const bool negated = take_word("not");
-      auto test = made(E::test, name(), std::move(a));
-      if (take("("))
-        arguments(*test);
-      else if (test->text == "equalto" || test->text == "eq" || test->text == "sameas" || test->text == "in")
-        test->children.push_back(below(*test, postfix(primary())));
-      a = negated ? made(E::unary, "not", std::move(test)) : std::move(test);
+  // What follows that: | filter, is test
+  ExpressionPtr filters(ExpressionPtr a) {
+    for (;;) {
+      if (take("|"))
+        a = filtered(std::move(a));
+      else if (take_word("is"))
+        a = tested(std::move(a));
+      else
+        return a;
     }
-    return a;
+  }
+
+  ExpressionPtr filtered(ExpressionPtr a) {
+    auto filter = made(E::filter, name(), std::move(a));
+    if (take("(")) arguments(*filter);
+    return filter;
+  }
+
+  ExpressionPtr tested(ExpressionPtr a) {
+    const bool negated = take_word("not");
+    auto test = made(E::test, name(), std::move(a));
+    if (take("(")) {
+      arguments(*test);
+    } else if (is_argument()) {
+      if (is(Token::Kind::name, "is")) wrong("a test of a test needs parentheses");
+      test->children.push_back(below(*test, postfix(primary())));
+    }
+    if (!negated) return test;
+    return made(E::unary, "not", std::move(test));
+  }
+  // Whether the argument of a test begins here, which needs no parentheses.
+  bool is_argument() const {
+    if (now().kind == Token::Kind::name) return now().text != "else" && now().text != "or" && now().text != "and";
+    return now().kind == Token::Kind::string || now().kind == Token::Kind::number || is(Token::Kind::sign, "[") ||
+           is(Token::Kind::sign, "{");
   }
 
   ExpressionPtr item(ExpressionPtr a) {
@@ -394,7 +492,7 @@ class TemplateParser {
     if (token.kind == Token::Kind::number) {
       ++at_;
       if (token.text.size() > 18) wrong("a number that is too long");
-      if (token.text.find('.') != std::string::npos) {
+      if (token.text.find_first_of(".eE") != std::string::npos) {
         double value = 0;
         from_chars(token.text.data(), token.text.data() + token.text.size(), value);  // in every locale
         return literal(value);
@@ -409,8 +507,9 @@ class TemplateParser {
       return made(E::name, token.text);
     }
     if (take("(")) {
-      if (take(")")) return made(E::list);
-      ExpressionPtr a = tuple_until(")");
+      if (take(")")) return made(E::tuple);
+      ExpressionPtr a = tuple();
+      expect(")");
       return a;
     }
     if (take("[")) {
@@ -434,21 +533,9 @@ class TemplateParser {
     wrong("expected a value");
   }
 
-  // In parentheses: a value, or several with commas.
-  ExpressionPtr tuple_until(const char* end) {
-    ExpressionPtr first = expression();
-    if (take(end)) return first;
-    auto list = made(E::list, "", std::move(first));
-    while (!take(end)) {
-      expect(",");
-      if (!is(Token::Kind::sign, end)) list->children.push_back(below(*list, expression()));
-    }
-    return list;
-  }
-
   std::vector<Token> tokens_;
   std::size_t at_ = 0;
-  int depth_ = 0;
+  int depth_ = 0, loops_ = 0;
 };
 
 }  // namespace

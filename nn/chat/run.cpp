@@ -1,15 +1,37 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <deque>
+#include <map>
 
 #include "chat/jinja.hpp"
-#include "common/utf8.hpp"
 
 namespace fit::jinja {
+
+// A macro, or what caller() is in a macro, with the block that it stands in.
+struct Macro {
+  const Statement& statement;
+  std::size_t scope;
+  std::int64_t scope_number;
+};
+
+// Jinja takes an element only when it is needed. So what the body sets may decide which elements there are.
+struct Loop {
+  const Statement& statement;
+  std::size_t scope;     // that of the loop's condition
+  Value::List all;       // before the condition
+  std::size_t next = 0;  // the first of `all` that was not looked at
+  Value::List kept;
+  std::size_t index = 0;
+  Value::List changed;  // the last arguments of changed()
+  bool has_changed = false;
+};
+
 namespace {
 
 using E = Expression::Kind;
 using S = Statement::Kind;
+using Kind = Value::Kind;
 
 constexpr std::size_t longest_text = 16 << 20;
 constexpr std::int64_t most_steps = 1'000'000, longest_range = 100'000;
@@ -17,31 +39,80 @@ constexpr int deepest_call = 50;
 
 enum class Flow { on, breaks, continues };
 
-// The characters of a string.
-Value letters(const Value& text) {
-  const auto& all = text.text();
-  Value list = Value::array();
-  for (std::size_t at = 0; at < all.size();) {
-    const std::size_t begin = at;
-    utf8::next(all, at);
-    list.push_back(all.substr(begin, at - begin));
+const char* const functions[] = {"range",        "namespace", "dict",   "raise_exception",
+                                 "strftime_now", "lipsum",    "cycler", "joiner"};
+
+Value range(int line, Arguments& a) {
+  std::int64_t numbers[3] = {0, integer_in("range", a.needed(0, "")), 1};
+  if (a.has(1, "")) {
+    numbers[0] = numbers[1];
+    numbers[1] = integer_in("range", a.get(1, ""));
   }
-  return list;
+  numbers[2] = integer_in("range", a.get(2, "", 1));
+  if (numbers[2] == 0) fail("line ", line, ": range() by 0");
+  for (const std::int64_t n : numbers)
+    if (std::abs(static_cast<double>(n)) > 1e15) fail("line ", line, ": range() of ", n, ", which is too large");
+  Value::List list;
+  for (std::int64_t i = numbers[0]; numbers[2] > 0 ? i < numbers[1] : i > numbers[1]; i += numbers[2]) {
+    if (static_cast<std::int64_t>(list.size()) >= longest_range) fail("line ", line, ": range() is too long");
+    list.push_back(i);
+  }
+  return Value::list(std::move(list), Kind::range);
 }
 
-// How many values there are in this one.
-std::size_t values_in(const Value& value) {
-  std::size_t all = 1;
-  if (value.is_array())
-    for (const Value& one : value) all += values_in(one);
-  if (value.is_object())
-    for (const Value::Member& member : value.items()) all += values_in(member.value);
-  return all;
+Value time_text(const std::string& format) {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char text[256];
+  return std::string(text, std::strftime(text, sizeof text, format.c_str(), &local));
+}
+
+// Of a dictionary or pairs, and of named arguments.
+Value::Members members_of(Arguments& a) {
+  const Value first = a.get(0, "", Value::list({}));
+  Value::Members members;
+  if (first.is_dictionary())
+    members = first.items();
+  else
+    for (const Value& pair : elements_of("dict", first)) {
+      const Value::List both = elements_of("dict", pair);
+      if (both.size() != 2) fail("dict: expected pairs of a key and a value");
+      members.push_back({both[0], both[1]});
+    }
+  for (Value::Member& member : a.rest_of_names()) members.push_back(std::move(member));
+  return members;
+}
+
+// Any slice of a list or string, as Python's.
+Value slice(int line, const Value& object, const Value (&bounds)[3]) {
+  const bool is_list = object.kind() == Kind::list || object.kind() == Kind::tuple || object.kind() == Kind::range;
+  if (!is_list && !object.is_string()) fail("line ", line, ": a slice of a ", object.type_name());
+  const Value::List parts = elements_of("a slice", object);
+  const auto size = static_cast<std::int64_t>(parts.size());
+  const std::int64_t by = bounds[2].is_null() ? 1 : std::clamp(integer_in("a slice", bounds[2]), -size - 1, size + 1);
+  if (by == 0) fail("line ", line, ": a slice by 0");
+  const std::int64_t low = by > 0 ? 0 : -1, high = by > 0 ? size : size - 1;
+  const auto bound = [&](const Value& given, std::int64_t absent) {
+    if (given.is_null()) return absent;
+    const std::int64_t i = integer_in("a slice", given);
+    return std::clamp(i < 0 ? i + size : i, low, high);
+  };
+  const std::int64_t begin = bound(bounds[0], by > 0 ? low : high), end = bound(bounds[1], by > 0 ? high : low);
+  Value::List list;
+  for (std::int64_t i = begin; by > 0 ? i < end : i > end; i += by) list.push_back(parts[static_cast<std::size_t>(i)]);
+  if (is_list) return Value::list(std::move(list), object.kind());
+  std::string text;
+  for (const Value& letter : list) text += letter.text();
+  return text;
 }
 
 class Runner {
  public:
-  explicit Runner(const Value& variables) { scopes_.push_back({variables, {}}); }
+  explicit Runner(const io::Json& variables) {
+    scopes_.emplace_back();
+    for (const auto& [name, value] : variables.items()) set(name, Value::of(value));
+  }
 
   std::string run(const Block& program) {
     std::string text;
@@ -50,9 +121,11 @@ class Runner {
   }
 
  private:
+  // Names are looked up in a scope, then in that around it, which is not the one before it on the stack in a macro.
   struct Scope {
-    Value variables = Value::object();
-    std::vector<std::pair<std::string, const Statement*>> macros;
+    std::size_t around = 0;
+    std::int64_t number = 0;
+    std::map<std::string, Value> variables;
   };
 
   void step(int line, std::size_t steps = 1) {
@@ -61,20 +134,35 @@ class Runner {
   }
   // A value that was made: a large one counts as many steps, so that memory and depth are bounded, too.
   Value made(int line, Value value) {
-    if (value.is_string()) step(line, value.text().size() / 64);
-    if (value.is_structured()) step(line, values_in(value));
+    count(line, value);
     return value;
   }
-  Value* find(const std::string& name) {
-    for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope)
-      if (Value* const found = scope->variables.find(name)) return found;
-    return nullptr;
+  void count(int line, const Value& value) {
+    step(line, value.is_string() ? value.text().size() / 64 : 1);
+    if (value.has_elements())
+      for (const Value& one : value.elements()) count(line, one);
+    if (value.is_dictionary())
+      for (const Value::Member& member : value.items()) count(line, member.value);
   }
-  const Statement* macro(const std::string& name) const {
-    for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope)
-      for (const auto& [known, statement] : scope->macros)
-        if (known == name) return statement;
-    return nullptr;
+  // A value that is gone through.
+  const Value& read(int line, const Value& value) {
+    if (value.is_string()) step(line, value.text().size() / 64);
+    if (value.has_elements()) step(line, value.elements().size());
+    return value;
+  }
+
+  // Begins a scope within another one, and ends it.
+  void enter(std::size_t around) { scopes_.push_back({around, ++scopes_made_, {}}); }
+  void enter() { enter(scopes_.size() - 1); }
+  void leave() { scopes_.pop_back(); }
+  void set(const std::string& name, const Value& value) { scopes_.back().variables[name] = value; }
+  Value find(const std::string& name) const {
+    for (std::size_t i = scopes_.size() - 1;; i = scopes_[i].around) {
+      if (const auto found = scopes_[i].variables.find(name); found != scopes_[i].variables.end()) return found->second;
+      if (i == 0) break;
+    }
+    const bool is_function = std::find(std::begin(functions), std::end(functions), name) != std::end(functions);
+    return is_function ? Value::function(name) : undefined();
   }
 
   // ---- statements ---------------------------------------------------------------------------------------------------
@@ -84,9 +172,17 @@ class Runner {
       if (const Flow flow = statement(s, text); flow != Flow::on) return flow;
     return Flow::on;
   }
+  // The same with variables of its own.
+  Flow inner_block(const Block& all, std::string& text) {
+    enter();
+    const Flow flow = block(all, text);
+    leave();
+    return flow;
+  }
 
   Flow statement(const Statement& s, std::string& text) {
     step(s.line);
+    if (text.size() > longest_text) fail("line ", s.line, ": the text is longer than ", longest_text, " bytes");
     switch (s.kind) {
       case S::text:
         text += s.text;
@@ -99,75 +195,130 @@ class Runner {
       case S::loop:
         return loop(s, text);
       case S::set:
-        set(s, value(*s.expression));
+        assign(*s.target, value(*s.expression));
         break;
-      case S::set_block: {
-        std::string inner;
-        block(s.body, inner);
-        set(s, inner);
-        break;
-      }
+      case S::set_block:
+      case S::filter:
+        return filter(s, text);
       case S::macro:
-        scopes_.back().macros.emplace_back(s.text, &s);
+        set(s.text, macro(s));
         break;
+      case S::call:
+        text += text_of(call(*s.expression, macro(s)));
+        break;
+      case S::with:
+        return with(s, text);
+      case S::group:
+        return inner_block(s.body, text);
       case S::break_loop:
         return Flow::breaks;
       case S::continue_loop:
         return Flow::continues;
-      case S::group:
-        return block(s.body, text);
     }
-    if (text.size() > longest_text) fail("line ", s.line, ": the text is longer than ", longest_text, " bytes");
     return Flow::on;
   }
 
-  void assign(const Statement& s, const Value& given) {
-    if (s.names.size() == 1) {
-      scopes_.back().variables[s.names[0]] = given;
-      return;
+  void assign(const Expression& target, const Value& given) {
+    if (target.kind == E::name) return set(target.text, given);
+    if (target.kind == E::attribute) {
+      const Value object = value(*target.children[0]);
+      if (object.kind() != Kind::space)
+        fail("line ", target.line, ": '", target.children[0]->text, "' is no namespace()");
+      return object.space().set(target.text, given);
     }
-    if (!given.is_array() || given.size() != s.names.size())
-      fail("line ", s.line, ": expected ", s.names.size(), " values for as many names");
-    for (std::size_t i = 0; i < s.names.size(); ++i) scopes_.back().variables[s.names[i]] = given[i];
+    const Value::List all = elements_of("several names", given);
+    if (all.size() != target.children.size())
+      fail("line ", target.line, ": expected ", target.children.size(), " values for as many names");
+    for (std::size_t i = 0; i < all.size(); ++i) assign(*target.children[i], all[i]);
   }
 
-  void set(const Statement& s, const Value& given) {
-    if (s.text.empty()) return assign(s, given);
-    Value* const object = find(s.names[0]);
-    if (!object || !object->is_object()) fail("line ", s.line, ": '", s.names[0], "' is no namespace()");
-    (*object)[s.text] = given;
+  // The text of a block through filters, which is printed or set.
+  Flow filter(const Statement& s, std::string& text) {
+    enter();
+    std::string inner;
+    const Flow flow = block(s.body, inner);
+    leave();
+    if (flow != Flow::on) return flow;
+    enter();
+    set(block_text, inner);
+    const Value all = value(*s.expression);
+    leave();
+    if (s.kind == S::filter)
+      text += text_of(all);
+    else
+      assign(*s.target, all);
+    return Flow::on;
   }
+
+  Flow with(const Statement& s, std::string& text) {
+    Value::List values;
+    for (const ExpressionPtr& one : s.values) values.push_back(value(*one));
+    enter();
+    for (std::size_t i = 0; i < values.size(); ++i) set(s.names[i], values[i]);
+    const Flow flow = block(s.body, text);
+    leave();
+    return flow;
+  }
+
+  // ---- loops --------------------------------------------------------------------------------------------------------
 
   Flow loop(const Statement& s, std::string& text) {
-    Value all = value(*s.expression);
-    if (all.is_object()) all = keys_of(all);
-    if (all.is_undefined()) all = Value::array();
-    if (!all.is_array()) fail("line ", s.line, ": a ", all.type_name(), " can't be looped over");
-    scopes_.emplace_back();
-    Value kept = Value::array();
-    for (const Value& one : all) {
-      step(s.line);
-      assign(s, one);
-      if (!s.condition || is_true(value(*s.condition))) kept.push_back(one);
+    loops_.push_back({s, scopes_.size() - 1, elements_of("a loop", value(*s.expression)), 0, {}, 0, {}, false});
+    Loop& loop = loops_.back();
+    Flow flow = Flow::on;
+    for (; flow != Flow::breaks && reaches(loop, loop.index); ++loop.index) {
+      enter();  // what an iteration sets is gone in the next
+      assign(*s.target, loop.kept[loop.index]);
+      set("loop", Value(&loop));
+      flow = block(s.body, text);
+      leave();
     }
-    for (std::size_t i = 0; i < kept.size(); ++i) {
-      scopes_.back() = Scope();  // what an iteration sets is gone in the next
-      assign(s, kept[i]);
-      scopes_.back().variables["loop"] = made(s.line, {{"index", i + 1},
-                                                       {"index0", i},
-                                                       {"revindex", kept.size() - i},
-                                                       {"revindex0", kept.size() - i - 1},
-                                                       {"first", i == 0},
-                                                       {"last", i + 1 == kept.size()},
-                                                       {"length", kept.size()},
-                                                       {"depth", 1},  // no loop is recursive here
-                                                       {"depth0", 0},
-                                                       {"previtem", i > 0 ? kept[i - 1] : undefined()},
-                                                       {"nextitem", i + 1 < kept.size() ? kept[i + 1] : undefined()}});
-      if (block(s.body, text) == Flow::breaks) break;
+    return loop.kept.empty() ? inner_block(s.otherwise, text) : Flow::on;
+  }
+
+  // Whether the loop has an element with this index.
+  bool reaches(Loop& loop, std::size_t index) {
+    while (loop.kept.size() <= index && loop.next < loop.all.size()) {
+      const Value& one = loop.all[loop.next++];
+      if (passes(loop, one)) loop.kept.push_back(one);
     }
-    scopes_.pop_back();
-    return kept.empty() ? block(s.otherwise, text) : Flow::on;
+    return index < loop.kept.size();
+  }
+
+  bool passes(const Loop& loop, const Value& one) {
+    step(loop.statement.line);
+    if (!loop.statement.condition) return true;
+    enter(loop.scope);
+    assign(*loop.statement.target, one);
+    const bool is_kept = is_true(value(*loop.statement.condition));
+    leave();
+    return is_kept;
+  }
+
+  Value loop_member(Loop& loop, const std::string& name) {
+    const std::size_t i = loop.index;
+    if (name == "index") return i + 1;
+    if (name == "index0") return i;
+    if (name == "first") return i == 0;
+    if (name == "last") return !reaches(loop, i + 1);
+    if (name == "previtem") return i > 0 ? loop.kept[i - 1] : undefined();
+    if (name == "nextitem") return reaches(loop, i + 1) ? loop.kept[i + 1] : undefined();
+    if (name == "depth") return 1;  // no loop is recursive here
+    if (name == "depth0") return 0;
+    if (name == "cycle" || name == "changed") return Value::function(name);
+    if (name != "length" && name != "revindex" && name != "revindex0") return undefined();
+    reaches(loop, SIZE_MAX);
+    return name == "length" ? loop.kept.size() : loop.kept.size() - i - (name == "revindex0");
+  }
+
+  Value loop_method(Loop& loop, const std::string& name, Arguments& a) {
+    const Value::List all = a.rest_of_places();
+    if (name == "cycle" && !all.empty()) return all[loop.index % all.size()];
+    if (name != "changed") fail("the method '", name, "' of a loop is not known here");
+    const bool has_changed =
+        !std::exchange(loop.has_changed, true) || !same(Value::tuple(loop.changed), Value::tuple(all));
+    loop.changed = all;
+    return has_changed;
   }
 
   // ---- expressions --------------------------------------------------------------------------------------------------
@@ -177,33 +328,43 @@ class Runner {
     switch (e.kind) {
       case E::literal:
         return e.value;
-      case E::name: {
-        const Value* const found = find(e.text);
-        return found ? *found : undefined();
-      }
-      case E::list: {
-        Value list = Value::array();
+      case E::name:
+        return find(e.text);
+      case E::list:
+      case E::tuple: {
+        Value::List list;
         for (const ExpressionPtr& child : e.children) list.push_back(value(*child));
-        return made(e.line, std::move(list));
+        return made(e.line, Value::list(std::move(list), e.kind == E::list ? Kind::list : Kind::tuple));
       }
       case E::dictionary: {
-        Value dictionary = Value::object();
-        for (std::size_t i = 0; i + 1 < e.children.size(); i += 2)
-          dictionary[text_of(value(*e.children[i]))] = value(*e.children[i + 1]);
-        return made(e.line, std::move(dictionary));
+        Value::Members members;
+        for (std::size_t i = 0; i + 1 < e.children.size(); i += 2) {
+          const Value key = value(*e.children[i]);
+          members.push_back({key, value(*e.children[i + 1])});
+        }
+        return made(e.line, Value::dictionary(std::move(members)));
       }
       case E::attribute:
-        return member(e.line, value(*e.children[0]), e.text);
-      case E::item:
-        return member(e.line, value(*e.children[0]), value(*e.children[1]));
-      case E::slice:
-        return slice(e);
+        return member(e.line, value(*e.children[0]), e.text, true);
+      case E::item: {
+        const Value object = value(*e.children[0]);
+        return member(e.line, object, value(*e.children[1]), false);
+      }
+      case E::slice: {
+        const Value object = value(*e.children[0]);
+        const auto bound = [&](std::size_t i) { return e.children[i] ? value(*e.children[i]) : Value(nullptr); };
+        return slice(e.line, object, {bound(1), bound(2), bound(3)});
+      }
       case E::call:
         return made(e.line, call(e));
-      case E::filter:
-        return made(e.line, filtered(e.text, value(*e.children[0]), arguments(e)));
-      case E::test:
-        return tested(e.text, value(*e.children[0]), arguments(e));
+      case E::filter: {
+        const Value object = read(e.line, value(*e.children[0]));
+        return made(e.line, filtered(e.text, object, arguments(e)));
+      }
+      case E::test: {
+        const Value object = value(*e.children[0]);
+        return tested(e.text, object, arguments(e));
+      }
       case E::unary:
         return unary(e, value(*e.children[0]));
       case E::binary:
@@ -217,11 +378,11 @@ class Runner {
     return undefined();
   }
 
-  Value unary(const Expression& e, const Value& a) {
+  static Value unary(const Expression& e, const Value& a) {
     if (e.text == "not") return !is_true(a);
-    if (a.is_integer()) return binary_at(e.line, "-", 0, a);
-    if (a.is_number()) return -a.number();
-    fail("line ", e.line, ": - of a ", a.type_name());
+    if (a.is_real()) return e.text == "-" ? -a.number() : a.number();
+    if (a.is_integer() || a.is_boolean()) return binary_at(e.line, e.text, 0, a);
+    fail("line ", e.line, ": ", e.text, " of a ", a.type_name());
   }
 
   Value binary_of(const Expression& e) {
@@ -242,142 +403,99 @@ class Runner {
   bool compared(const Expression& e) {
     Value a = value(*e.children[0]);
     for (const auto& [sign, operand] : e.named) {
-      Value b = value(*operand);
+      Value b = read(e.line, value(*operand));
       if (!is_true(binary_at(e.line, sign, a, b))) return false;
       a = std::move(b);
     }
     return true;
   }
 
-  Value member(int line, const Value& object, const Value& key) {
-    if (object.is_undefined()) fail("line ", line, ": ", key.dump(), " of a value that is not defined");
-    if (object.is_object() && key.is_string()) return object[key.text()];
-    if (key.is_integer() && (object.is_array() || object.is_string())) {
-      const Value parts = object.is_array() ? object : letters(object);
-      const auto size = static_cast<std::int64_t>(parts.size());
-      std::int64_t i = key.integer();
-      if (i < 0) i += size;
-      return i < 0 || i >= size ? undefined() : parts[static_cast<std::size_t>(i)];
-    }
-    return undefined();
-  }
-
-  Value slice(const Expression& e) {
-    const Value object = value(*e.children[0]);
-    if (!object.is_array() && !object.is_string()) fail("line ", e.line, ": a slice of a ", object.type_name());
-    const Value parts = object.is_array() ? object : letters(object);
-    const auto size = static_cast<std::int64_t>(parts.size());
-    const auto number = [&](std::size_t i, std::int64_t absent) {
-      if (!e.children[i]) return absent;
-      const Value v = value(*e.children[i]);
-      if (!v.is_integer()) fail("line ", e.line, ": a slice needs whole numbers");
-      return v.integer();
-    };
-    const std::int64_t by = std::min(std::max(number(3, 1), -size - 1), size + 1);
-    if (by == 0) fail("line ", e.line, ": a slice by 0");
-    const auto bounded = [&](std::int64_t i, std::int64_t low, std::int64_t high) {
-      if (i < 0) i += size;
-      return std::min(std::max(i, low), high);
-    };
-    const std::int64_t begin = e.children[1] ? bounded(number(1, 0), by > 0 ? 0 : -1, by > 0 ? size : size - 1)
-                               : by > 0      ? 0
-                                             : size - 1;
-    const std::int64_t end = e.children[2] ? bounded(number(2, 0), by > 0 ? 0 : -1, by > 0 ? size : size - 1)
-                             : by > 0      ? size
-                                           : -1;
-    Value list = Value::array();
-    for (std::int64_t i = begin; by > 0 ? i < end : i > end; i += by)
-      list.push_back(parts[static_cast<std::size_t>(i)]);
-    if (object.is_array()) return list;
-    std::string text;
-    for (const Value& letter : list) text += letter.text();
-    return text;
+  Value member(int line, const Value& object, const Value& key, bool attribute) {
+    if (object.is_undefined()) fail("line ", line, ": ", repr_of(key), " of a value that is not defined");
+    if (object.kind() == Kind::loop && key.is_string()) return loop_member(object.loop(), key.text());
+    return member_of(object, key, attribute);
   }
 
   Arguments arguments(const Expression& e) {
     Arguments a;
-    for (std::size_t i = 1; i < e.children.size(); ++i) a.all.push_back(value(*e.children[i]));
-    for (const auto& [name, one] : e.named) a.named.emplace_back(name, value(*one));
+    for (std::size_t i = 1; i < e.children.size(); ++i) a.add("", value(*e.children[i]));
+    for (const auto& [name, one] : e.named) a.add(name, value(*one));
     return a;
   }
 
-  Value call(const Expression& e) {
+  // ---- calls --------------------------------------------------------------------------------------------------------
+
+  // `caller`: what a {% call %} gives to the macro.
+  Value call(const Expression& e, const Value& caller = undefined()) {
     const Expression& called = *e.children[0];
-    const Arguments a = arguments(e);
-    if (called.kind == E::attribute) {
-      const Value object = value(*called.children[0]);
-      if (object.is_undefined()) fail("line ", e.line, ": '", called.text, "' of a value that is not defined");
-      return method(object, called.text, a);
-    }
-    if (called.kind != E::name) fail("line ", e.line, ": this value can't be called");
-    if (const Statement* const found = macro(called.text)) return macro_text(*found, a);
-    if (called.text == "namespace" || called.text == "dict") {
-      Value object = Value::object();
-      for (const auto& [name, one] : a.named) object[name] = one;
-      return object;
-    }
-    if (called.text == "range") return range(e.line, a);
-    if (called.text == "raise_exception") fail("the template refuses the messages: ", text_of(a.get(0, "message", "")));
-    if (called.text == "strftime_now") return time_text(text_of(a.get(0, "format")));
-    fail("line ", e.line, ": the function '", called.text, "' is not known here");
+    const Value object = called.kind == E::attribute ? value(*called.children[0]) : undefined();
+    const bool is_method = called.kind == E::attribute && object.kind() != Kind::space;
+    if (is_method && object.is_undefined())
+      fail("line ", e.line, ": '", called.text, "' of a value that is not defined");
+    const Value function = is_method ? undefined() : value(called);
+    Arguments a = arguments(e);
+    if (function.kind() == Kind::macro) return macro_text(function.macro(), std::move(a), caller);
+    if (!caller.is_undefined()) fail("line ", e.line, ": expected the call of a macro");
+    if (is_method && object.kind() != Kind::loop) return method(object, called.text, std::move(a));
+    if (!is_method && called.kind != E::name) fail("line ", e.line, ": this value can't be called");
+    const std::string name = function.kind() == Kind::function ? function.scalar().text() : called.text;
+    const Value result = is_method ? loop_method(object.loop(), name, a) : called_function(e.line, name, a);
+    a.check_all_read(name + "()");
+    return result;
   }
 
-  static Value range(int line, const Arguments& a) {
-    std::int64_t numbers[3] = {0, 0, 1};
-    for (std::size_t i = 0; i < a.all.size() && i < 3; ++i) {
-      if (!a.all[i].is_integer()) fail("line ", line, ": range() needs whole numbers");
-      numbers[i] = a.all[i].integer();
+  Value called_function(int line, const std::string& name, Arguments& a) {
+    if (name == "dict") return Value::dictionary(members_of(a));
+    if (name == "namespace") {
+      spaces_.emplace_back();
+      for (const auto& [key, one] : members_of(a)) spaces_.back().set(string_in("namespace", key), one);
+      return Value(&spaces_.back());
     }
-    if (a.all.size() == 1) std::swap(numbers[0], numbers[1]);
-    if (numbers[2] == 0) fail("line ", line, ": range() by 0");
-    for (const std::int64_t n : numbers)
-      if (std::abs(static_cast<double>(n)) > 1e15) fail("line ", line, ": range() of ", n, ", which is too large");
-    Value list = Value::array();
-    for (std::int64_t i = numbers[0]; numbers[2] > 0 ? i < numbers[1] : i > numbers[1]; i += numbers[2]) {
-      if (static_cast<std::int64_t>(list.size()) >= longest_range) fail("line ", line, ": range() is too long");
-      list.push_back(i);
-    }
-    return list;
+    if (name == "range") return range(line, a);
+    if (name == "raise_exception") fail("the template refuses the messages: ", text_of(a.get(0, "message", "")));
+    if (name == "strftime_now") return time_text(string_in("strftime_now", a.needed(0, "format")));
+    fail("line ", line, ": the function '", name, "' is not known here");
   }
 
-  static Value time_text(const std::string& format) {
-    const std::time_t now = std::time(nullptr);
-    std::tm local{};
-    localtime_r(&now, &local);
-    char text[256];
-    return std::string(text, std::strftime(text, sizeof text, format.c_str(), &local));
+  Value macro(const Statement& s) {
+    macros_.push_back({s, scopes_.size() - 1, scopes_.back().number});
+    return Value(&macros_.back());
   }
 
-  Value macro_text(const Statement& s, const Arguments& a) {
+  Value macro_text(const Macro& macro, Arguments a, const Value& caller) {
+    const Statement& s = macro.statement;
     if (++depth_ > deepest_call) fail("line ", s.line, ": too many macros in macros");
-    Scope scope;
+    if (macro.scope >= scopes_.size() || scopes_[macro.scope].number != macro.scope_number)
+      fail("line ", s.line, ": the macro '", s.text, "' is called outside of its block");
+    enter(macro.scope);
     for (std::size_t i = 0; i < s.names.size(); ++i) {
-      Value given = a.get(i, s.names[i].c_str());
-      if (given.is_undefined() && s.defaults[i]) given = value(*s.defaults[i]);
-      scope.variables[s.names[i]] = given;
+      const char* const name = s.names[i].c_str();
+      const bool is_given = a.has(i, name);
+      set(name, is_given ? a.get(i, name) : s.values[i] ? value(*s.values[i]) : undefined());
     }
-    scopes_.push_back(std::move(scope));
+    if (s.takes_more) set("varargs", Value::tuple(a.rest_of_places()));
+    if (s.takes_named) set("kwargs", Value::dictionary(a.rest_of_names()));
+    if (s.takes_caller) set("caller", caller);
+    if (!s.takes_caller && !caller.is_undefined()) fail("line ", s.line, ": the macro '", s.text, "' has no caller()");
+    a.check_all_read(s.text + "()");
     std::string text;
     block(s.body, text);
-    scopes_.pop_back();
+    leave();
     --depth_;
     return text;
   }
 
-  std::vector<Scope> scopes_;
-  std::int64_t steps_ = 0;
+  std::deque<Scope> scopes_;
+  // Values refer to these, and may hold each other.
+  std::deque<Space> spaces_;
+  std::deque<Loop> loops_;
+  std::deque<Macro> macros_;
+  std::int64_t steps_ = 0, scopes_made_ = 0;
   int depth_ = 0;
 };
 
 }  // namespace
 
-Value Arguments::get(std::size_t place, const char* name, const Value& absent) const {
-  if (place < all.size()) return all[place];
-  for (const auto& [known, value] : named)
-    if (known == name) return value;
-  return absent;
-}
-
-std::string run(const Block& program, const Value& variables) { return Runner(variables).run(program); }
+std::string run(const Block& program, const io::Json& variables) { return Runner(variables).run(program); }
 
 }  // namespace fit::jinja

@@ -18,13 +18,14 @@ struct Message {
 struct ChatOptions {
   /// Ends the text with the beginning of the model's answer.
   FIT_OPTION(bool, add_generation_prompt) = true;
-  /// More variables of the template, a JSON object: {"enable_thinking": false}.
+  /// More variables of the template, a JSON object: {"enable_thinking": false}. Without them, "tools" and "documents"
+  /// are None.
   FIT_OPTION(std::string, variables) = "{}";
 };
 
-/// A template in the language Jinja, in the part of it that templates of models use: text, {{ … }}, if, for, set,
-/// macro, namespace(), expressions, and the filters, tests and methods that they call. Whatever else a template needs
-/// is an Error that names it; an Error, too, is a template that runs for very long.
+/// A template in the language Jinja, in the part of it that templates of models use: text, {{ … }}, if, for, set, with,
+/// macro, call, filter, raw, namespace(), expressions, and the filters, tests and methods that they call. Whatever else a
+/// template needs is an Error that names it, also an argument; an Error, too, is a template that runs for very long.
 ///
 ///     const auto chat = text::ChatTemplate::load("Qwen3-0.6B");
 ///     const Tensor ids = tokenizer.encode(chat.apply({{"user", "Why is the sky blue?"}}));
