@@ -86,6 +86,21 @@ ChatTemplate ChatTemplate::load(const std::string& folder) {
 
 namespace {
 
+// What a model thought has several names: transformers gives a message all that templates ask for.
+Value with_reasoning(const Value& message) {
+  if (!message.is_object()) return message;
+  for (const char* name : {"reasoning_content", "thinking", "reasoning"}) {
+    const Value& reasoning = message[name];
+    if (reasoning.is_undefined() || reasoning.is_null()) continue;
+    Value all = Value::object();
+    all["thinking"] = reasoning;
+    for (const auto& [key, value] : message.items()) all[key] = value;
+    all["reasoning_content"] = reasoning;
+    return all;
+  }
+  return message;
+}
+
 // The text of a program for messages and variables.
 std::string text_for(const jinja::Block& program, Value variables, const Value& messages, const ChatOptions& options) {
   if (!messages.is_array()) jinja::fail("messages is a ", messages.type_name(), ": expected a list");
@@ -94,7 +109,8 @@ std::string text_for(const jinja::Block& program, Value variables, const Value& 
   variables["add_generation_prompt"] = options.add_generation_prompt();
   const Value more = object_of("variables", options.variables());
   for (const auto& [key, value] : more.items()) variables[key] = value;
-  variables["messages"] = messages;
+  Value& list = variables["messages"] = Value::array();
+  for (const Value& message : messages) list.push_back(with_reasoning(message));
   return jinja::run(program, variables);
 }
 

@@ -283,4 +283,13 @@ TEST_CASE("chat templates: what would print another text is an Error", "[chat]")
   refuses("{% set x = 'a' * 9999999 %}{{ x * 2 }}", "the result is too long");
 }
 
+TEST_CASE("chat templates: what a model thought is there under the names that templates use", "[chat]") {
+  const text::ChatTemplate chat("{% for m in messages %}{{ m | tojson }}{% endfor %}");
+  CHECK(chat.apply_json("[{\"role\": \"a\", \"reasoning\": \"r\"}]") ==
+        "{\"thinking\": \"r\", \"role\": \"a\", \"reasoning\": \"r\", \"reasoning_content\": \"r\"}");
+  CHECK(chat.apply_json("[{\"reasoning_content\": null, \"role\": \"a\", \"thinking\": \"t\"}]") ==
+        "{\"thinking\": \"t\", \"reasoning_content\": \"t\", \"role\": \"a\"}");
+  CHECK(chat.apply_json("[{\"role\": \"a\", \"reasoning\": null}]") == "{\"role\": \"a\", \"reasoning\": null}");
+}
+
 }  // namespace fit::test::chat_language_test

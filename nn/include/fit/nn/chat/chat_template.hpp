@@ -39,7 +39,8 @@ class ChatTemplate {
 
   /// The text of a conversation. Throws Error for what the template refuses by raise_exception(), with its reason.
   std::string apply(const std::vector<Message>& messages, const ChatOptions& options = {}) const;
-  /// The same for messages with more than a role and a content, such as calls of tools: a JSON list.
+  /// The same for messages with more than a role and a content, such as calls of tools: a JSON list. What a model thought
+  /// may be their "reasoning_content", "thinking" or "reasoning"; the template finds it under the first two names.
   std::string apply_json(const std::string& messages, const ChatOptions& options = {}) const;
   /// The text of the template.
   const std::string& source() const;
