@@ -494,7 +494,9 @@ class TemplateParser {
       if (token.text.size() > 18) wrong("a number that is too long");
       if (token.text.find_first_of(".eE") != std::string::npos) {
         double value = 0;
-        from_chars(token.text.data(), token.text.data() + token.text.size(), value);  // in every locale
+        const char* const end = token.text.data() + token.text.size();
+        if (from_chars(token.text.data(), end, value).ec != std::errc())
+          wrong("a number that is not finite");  // in every locale
         return literal(value);
       }
       return literal(std::stoll(token.text));

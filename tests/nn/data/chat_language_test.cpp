@@ -277,6 +277,7 @@ TEST_CASE("chat templates: what would print another text is an Error", "[chat]")
       "{% endfor %}{{ ns.m() }}",
       "the macro 'm' is called outside of its block");
   refuses("{% macro m() %}{% endmacro %}{% call m() %}{% endcall %}", "the macro 'm' has no caller()");
+  refuses("{{ 1e400 }}", "a number that is not finite");
   refuses("{{ 1 is odd is true }}", "a test of a test needs parentheses");
   refuses("{{ '\xCE\x9F\xCE\xA3' | lower }}", "lower of a sigma");
   refuses("{% set ns = namespace() %}{% set ns.self = ns %}{{ [ns] }}", "a namespace can't be printed here");
