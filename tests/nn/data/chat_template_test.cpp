@@ -169,8 +169,7 @@ TEST_CASE("a chat template that nests too deeply is refused, as chains, too", "[
     for (int i = 0; i < 100'000; ++i) all += link;
     refuses(all + last + " }}", "an expression that nests too deeply");
   };
-  for (const char* const link : {"+1", "*1", " or 1", " and 1", "|trim", ".a", "[0]", "()", "|d(1)"})
-    chain("1", link);
+  for (const char* const link : {"+1", "*1", " or 1", " and 1", "|trim", ".a", "[0]", "()", "|d(1)"}) chain("1", link);
   chain("", "not ", "1");
   chain("", "-", "1");
   // Only depth counts: not the links of one comparison, nor what stands side by side.

@@ -24,8 +24,8 @@ struct ChatOptions {
 };
 
 /// A template in the language Jinja, in the part of it that templates of models use: text, {{ … }}, if, for, set, with,
-/// macro, call, filter, raw, namespace(), expressions, and the filters, tests and methods that they call. Whatever else a
-/// template needs is an Error that names it, also an argument; an Error, too, is a template that runs for very long.
+/// macro, call, filter, raw, namespace(), expressions, and the filters, tests and methods that they call. Whatever else
+/// a template needs is an Error that names it, also an argument; an Error, too, is a template that runs for very long.
 ///
 ///     const auto chat = text::ChatTemplate::load("Qwen3-0.6B");
 ///     const Tensor ids = tokenizer.encode(chat.apply({{"user", "Why is the sky blue?"}}));
@@ -39,8 +39,9 @@ class ChatTemplate {
 
   /// The text of a conversation. Throws Error for what the template refuses by raise_exception(), with its reason.
   std::string apply(const std::vector<Message>& messages, const ChatOptions& options = {}) const;
-  /// The same for messages with more than a role and a content, such as calls of tools: a JSON list. What a model thought
-  /// may be their "reasoning_content", "thinking" or "reasoning"; the template finds it under the first two names.
+  /// The same for messages with more than a role and a content, such as calls of tools: a JSON list. What a model
+  /// thought may be their "reasoning_content", "thinking" or "reasoning"; the template finds it under the first two
+  /// names.
   std::string apply_json(const std::string& messages, const ChatOptions& options = {}) const;
   /// The text of the template.
   const std::string& source() const;
