@@ -8,7 +8,7 @@
 namespace fit::jinja {
 namespace {
 
-using Kind = Token::Kind;
+using T = Token::Kind;
 
 // Lines end with \n alone.
 std::string normalized(const std::string& source) {
@@ -29,7 +29,7 @@ class Lexer {
 
   std::vector<Token> tokens() {
     while (at_ < source_.size()) text();
-    tokens_.push_back({Kind::end, "", line_});
+    tokens_.push_back({T::end, "", line_});
     return std::move(tokens_);
   }
 
@@ -56,7 +56,7 @@ class Lexer {
       const std::size_t line = part.rfind('\n') + 1;        // 0 without one
       if ((line > 0 || begins_line_) && stripped(part.substr(line), true, false).empty()) part.erase(line);
     }
-    if (!part.empty()) tokens_.push_back({Kind::text, part, line_});
+    if (!part.empty()) tokens_.push_back({T::text, part, line_});
     begins_line_ = false;
   }
 
@@ -68,7 +68,7 @@ class Lexer {
     if (has(at_ + 1, "#")) return comment();
     if (raw()) return;
     const bool statement = has(at_ + 1, "%");
-    tokens_.push_back({statement ? Kind::begin_statement : Kind::begin_expression, "", line_});
+    tokens_.push_back({statement ? T::begin_statement : T::begin_expression, "", line_});
     move(has(at_ + 2, "-+") ? 3 : 2);
     inside(statement ? "%}" : "}}", statement);
   }
@@ -128,7 +128,7 @@ class Lexer {
       if (at_ >= source_.size()) fail("line ", line_, ": '", end, "' is missing");
       const bool has_sign = has(at_, statement ? "-+" : "-") && source_.compare(at_ + 1, 2, end) == 0;
       if (depth == 0 && (has_sign || next_is(end))) {
-        tokens_.push_back({statement ? Kind::end_statement : Kind::end_expression, "", line_});
+        tokens_.push_back({statement ? T::end_statement : T::end_expression, "", line_});
         trims_ = source_[at_] == '-';
         const bool keeps = source_[at_] == '+';
         move(has_sign ? 3 : 2);
@@ -148,15 +148,15 @@ class Lexer {
     };
     if (c == '"' || c == '\'') return string(c);
     std::size_t end = at_;
-    if (has(at_, digits)) return add(Kind::number, end_of_number());
+    if (has(at_, digits)) return add(T::number, end_of_number());
     if (is_name(at_)) {
       while (is_name(end)) ++end;
-      return add(Kind::name, end);
+      return add(T::name, end);
     }
     for (const char* sign : {"==", "!=", "<=", ">=", "//", "**"})
-      if (next_is(sign)) return add(Kind::sign, at_ + 2);
+      if (next_is(sign)) return add(T::sign, at_ + 2);
     if (!has(at_, "+-*/%~<>=()[]{}.,:|")) fail("line ", line_, ": '", std::string(1, c), "' is not known here");
-    add(Kind::sign, at_ + 1);
+    add(T::sign, at_ + 1);
   }
 
   // 12, 1.5, 1e3: not 1. and not 1.e3
@@ -171,7 +171,7 @@ class Lexer {
     return has(end, "eE") && has(power, digits) ? behind_digits(power) : end;
   }
 
-  void add(Kind kind, std::size_t end) {
+  void add(T kind, std::size_t end) {
     tokens_.push_back({kind, source_.substr(at_, end - at_), line_});
     move(end - at_);
   }
@@ -186,7 +186,7 @@ class Lexer {
         value += source_[i++];
     }
     if (i >= source_.size()) fail("line ", line_, ": a string has no end");
-    tokens_.push_back({Kind::string, value, line_});
+    tokens_.push_back({T::string, value, line_});
     move(i + 1 - at_);
   }
 
