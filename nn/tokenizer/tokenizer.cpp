@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <utility>
 
 #include "base/affixes.hpp"
 #include "common/utf8.hpp"
@@ -270,24 +271,46 @@ std::string Tokenizer::decode(const std::vector<std::int64_t>& ids, SpecialToken
 TokenStream::TokenStream(Tokenizer tokenizer, SpecialTokens special)
     : tokenizer_(std::move(tokenizer)), special_(special) {}
 
+// What is new in the text of ids_. Where a later byte token made U+FFFD of each byte token before it, what was shown of
+// these stays, and the new begins behind as many U+FFFD.
+std::string TokenStream::fresh(const std::string& text) const {
+  if (starts_with(text, shown_)) return text.substr(shown_.size());
+  std::size_t at = 0;
+  while (at < text.size() && text[at] == shown_[at]) ++at;
+  while (at > 0 && !utf8::starts_code_point(text[at])) --at;
+  // At 0, the text lacks nothing that a decoder strips.
+  const std::size_t changed = at == 0 ? shown_bytes_ : shown_.size() - at;
+  for (std::size_t n = changed; n > 0 && at < text.size(); --n) utf8::next(text, at);
+  return text.substr(at);
+}
+
 std::string TokenStream::push(std::int64_t id) {
   ids_.push_back(id);
   const std::string text = tokenizer_.decode(ids_, special_);
   const char* const unfinished = "\xEF\xBF\xBD";
-  if (text.size() <= shown_bytes_ || ends_with(text, unfinished)) return {};
-  std::string fresh = text.substr(shown_bytes_);
-  // The tokens of this text stay, because decoders treat the first token in another way.
-  ids_.erase(ids_.begin(), ids_.begin() + static_cast<std::ptrdiff_t>(shown_ids_));
-  shown_ids_ = ids_.size();
-  shown_bytes_ = tokenizer_.decode(ids_, special_).size();
-  return fresh;
+  std::string added = fresh(text);
+  if (added.empty() || ends_with(text, unfinished)) return {};
+  shown_bytes_ += added.size();
+  shown_behind_kept_ += added.size();
+  // The tokens of this text stay, because decoders treat the first token in another way; and those before, if a decoder
+  // strips this text as the first.
+  const std::vector<std::int64_t> last(ids_.begin() + static_cast<std::ptrdiff_t>(kept_ids_), ids_.end());
+  shown_ = tokenizer_.decode(last, special_);
+  if (shown_.empty()) {
+    shown_ = text;
+  } else {
+    ids_ = last;
+    kept_ids_ = ids_.size();
+    shown_bytes_ = std::exchange(shown_behind_kept_, 0);
+  }
+  return added;
 }
 
 std::string TokenStream::finish() {
-  const std::string text = tokenizer_.decode(ids_, special_);
-  std::string rest = text.size() > shown_bytes_ ? text.substr(shown_bytes_) : std::string();
+  std::string rest = fresh(tokenizer_.decode(ids_, special_));
   ids_.clear();
-  shown_ids_ = shown_bytes_ = 0;
+  shown_.clear();
+  kept_ids_ = shown_bytes_ = shown_behind_kept_ = 0;
   return rest;
 }
 

@@ -86,7 +86,8 @@ class Tokenizer final : public Vocabulary {
   std::shared_ptr<const Parts> parts_;
 };
 
-/// Decodes tokens as they come, in whole characters.
+/// Decodes tokens as they come, in whole characters. What was shown stays: the rest is that of decode(), also where a
+/// later byte token makes U+FFFD of the byte tokens before it.
 ///
 ///     text::TokenStream stream(tokenizer);
 ///     for (const std::int64_t id : ids) std::cout << stream.push(id) << std::flush;
@@ -100,10 +101,13 @@ class TokenStream {
   std::string finish();
 
  private:
+  std::string fresh(const std::string& text) const;
   Tokenizer tokenizer_;
   SpecialTokens special_;
-  std::vector<std::int64_t> ids_;  // the last that were shown, and those behind them
-  std::size_t shown_ids_ = 0, shown_bytes_ = 0;
+  std::vector<std::int64_t> ids_;                        // the last that were shown, and those behind them
+  std::size_t kept_ids_ = 0;                             // of the first of these, which go when others were shown
+  std::string shown_;                                    // the text of those that were shown, alone
+  std::size_t shown_bytes_ = 0, shown_behind_kept_ = 0;  // as they were shown
 };
 
 }  // namespace fit::text

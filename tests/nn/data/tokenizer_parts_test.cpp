@@ -1,0 +1,107 @@
+// Parts of tokenizer.json, each alone. The expected ids and pieces are those of Hugging Face's tokenizers 0.23.3.
+#include <random>
+
+#include "common/utf8.hpp"
+#include "fit/nn/tokenizer/tokenizer.hpp"
+#include "support/catch.hpp"
+#include "support/files.hpp"
+
+namespace fit::test::tokenizer_parts_test {
+namespace {
+
+using Catch::Matchers::Contains;
+using Ids = std::vector<std::int64_t>;
+
+const std::string words = R"({"type": "WordLevel", "unk_token": "?", "vocab": {"?": 0, "a": 1, "b": 2}})";
+const std::string characters =
+    R"({"type": "Split", "pattern": {"Regex": "."}, "behavior": "Isolated", "invert": false})";
+
+struct Parts {
+  std::string normalizer = "null", pre_tokenizer = characters, model = words, added;
+};
+
+std::string escaped(const std::string& text) {
+  std::string all;
+  for (const char c : text) all.append(c == '\\' || c == '"' ? "\\" : "").push_back(c);
+  return all;
+}
+
+text::Tokenizer tokenizer(const Parts& parts) {
+  const Directory where;
+  return text::Tokenizer::load(put(
+      where.file("tokenizer.json"),
+      R"({"version": "1.0", "truncation": null, "padding": null, "post_processor": null, "decoder": null, "added_tokens": [)" +
+          parts.added + R"(], "normalizer": )" + parts.normalizer + R"(, "pre_tokenizer": )" + parts.pre_tokenizer +
+          R"(, "model": )" + parts.model + '}'));
+}
+
+std::string added(int id, const std::string& content, const std::string& strips) {
+  return R"({"id": )" + std::to_string(id) + R"(, "content": ")" + content +
+         R"(", "single_word": false, "normalized": false, "special": false, )" + strips + '}';
+}
+
+// The pieces into which a pattern splits, with | between them.
+std::string pieces(const std::string& pattern, const std::string& given) {
+  Parts parts;
+  parts.pre_tokenizer = R"({"type": "Split", "pattern": {"Regex": ")" + escaped(pattern) +
+                        R"("}, "behavior": "Isolated", "invert": false})";
+  std::string all;
+  for (const auto& [begin, end] : tokenizer(parts).encoding(given).offsets)
+    all +=
+        (all.empty() ? "" : "|") + given.substr(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+  return all;
+}
+
+bool is_utf8(const std::string& text) {
+  std::size_t n = 1;
+  for (std::size_t at = 0; at < text.size() && n > 0; at += n) n = utf8::sequence_length(text, at);
+  return n > 0;
+}
+
+}  // namespace
+
+TEST_CASE("a stream of byte tokens is UTF-8 and continues what was shown", "[golden][tokenizers]") {
+  std::mt19937 random(3);
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+  const std::vector<std::string> bytes = {"0A", "20", "41", "C3", "A9", "E2", "82", "AC", "F0", "9F", "98", "80", "FF"};
+  for (const char* const family : {"llama_2", "mistral", "gemma"}) {
+    const text::Tokenizer tokens = text::Tokenizer::load(std::string(FIT_GOLDEN_DIR "/tokenizers/") + family + ".json");
+    for (int i = 0; i < 4000; ++i) {
+      Ids ids;
+      for (std::size_t n = 1 + below(12); n > 0; --n)
+        ids.push_back(below(4) > 0 ? tokens.id("<0x" + bytes[below(bytes.size())] + ">")
+                                   : static_cast<std::int64_t>(below(static_cast<std::size_t>(tokens.size()))));
+      text::TokenStream stream(tokens);
+      std::string shown;
+      bool valid = true;
+      for (const std::int64_t id : ids) {
+        const std::string piece = stream.push(id);
+        valid = valid && is_utf8(piece);
+        shown += piece;
+      }
+      const std::string rest = stream.finish(), whole = tokens.decode(ids);
+      INFO(family << ", stream " << i << ": shown '" << shown << "', rest '" << rest << "', whole '" << whole << "'");
+      REQUIRE((valid && is_utf8(rest)));
+      if (whole.compare(0, shown.size(), shown) == 0) REQUIRE(shown + rest == whole);
+    }
+  }
+}
+
+TEST_CASE("what a stream has shown stays when a byte behind it is no character", "[golden][tokenizers]") {
+  const text::Tokenizer tokens = text::Tokenizer::load(FIT_GOLDEN_DIR "/tokenizers/mistral.json");
+  const auto streamed = [&](const std::vector<std::string>& some) {
+    text::TokenStream stream(tokens);
+    std::string all;
+    for (const std::string& token : some) all += stream.push(tokens.id(token)) + '|';
+    return all + stream.finish();
+  };
+  CHECK(streamed({"<0x0A>", "<0xF0>"}) == "\n||\uFFFD");
+  CHECK(streamed({"<0xC3>", "<0xA9>", "<0xF0>"}) == "|\u00E9||\uFFFD");
+  CHECK(streamed({"<0x41>", "<0x20>", "<0xF0>", "a"}) == "A| ||\uFFFDa|");
+  CHECK(streamed({"<0x41>", "<0x20>", "<0x20>", "<0xF0>"}) == "A| | ||\uFFFD");
+  CHECK(streamed({"<0xF0>", "a"}) == "|\uFFFDa|");
+  CHECK(streamed({"a", "<0xE2>", "<0x82>", "<0xAC>"}) == "a|||\u20AC|");
+  CHECK(tokens.decode(Ids{tokens.id("<0x0A>"), tokens.id("<0xF0>")}) == "\uFFFD\uFFFD");
+}
+
+}  // namespace fit::test::tokenizer_parts_test
