@@ -1,5 +1,7 @@
 #include "tokenizer/added_tokens.hpp"
 
+#include <algorithm>
+
 #include "common/utf8.hpp"
 #include "unicode/characters.hpp"
 
@@ -54,10 +56,13 @@ std::vector<Found> TokenFinder::parts(const std::string& text) const {
     if (token->single_word && ((begin > 0 && unicode::is_word(at_byte(text, before(text, begin)))) ||
                                (end < text.size() && unicode::is_word(at_byte(text, end)))))
       continue;
-    if (token->lstrip)
+    if (token->lstrip) {
+      begin = std::max(begin, done);  // the token before may have taken the spaces of this one
       while (begin > done && unicode::is_space(at_byte(text, before(text, begin)))) begin = before(text, begin);
+    }
     if (token->rstrip)
       while (end < text.size() && unicode::is_space(at_byte(text, end))) utf8::next(text, end);
+    if (token->lstrip && end <= begin) continue;
     if (done < begin) all.push_back({done, begin, nullptr});
     all.push_back({begin, end, token});
     done = end;

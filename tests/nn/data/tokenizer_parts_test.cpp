@@ -104,4 +104,20 @@ TEST_CASE("what a stream has shown stays when a byte behind it is no character",
   CHECK(tokens.decode(Ids{tokens.id("<0x0A>"), tokens.id("<0xF0>")}) == "\uFFFD\uFFFD");
 }
 
+TEST_CASE("added tokens of spaces take each space once", "[tokenizers]") {
+  const auto ids = [](const std::string& some, const std::string& given) {
+    Parts parts;
+    parts.added = some;
+    return tokenizer(parts).encoding(given).ids;
+  };
+  const std::string both = added(3, "  ", R"("lstrip": true, "rstrip": true)");
+  CHECK(ids(both, "a    b") == Ids{1, 3, 2});
+  CHECK(ids(both, "a     b   ") == Ids{1, 3, 2, 3});
+  CHECK(ids(added(3, "  ", R"("lstrip": true, "rstrip": false)"), "a    b") == Ids{1, 3, 3, 2});
+  CHECK(ids(added(3, "  ", R"("lstrip": false, "rstrip": true)"), "a    b") == Ids{1, 3, 3, 2});
+  const std::string word = added(3, "x", R"("lstrip": false, "rstrip": true)") + ", ";
+  CHECK(ids(word + added(4, "  ", R"("lstrip": true, "rstrip": true)"), "ax b     ") == Ids{1, 3, 2, 4});
+  CHECK(ids(word + added(4, " b", R"("lstrip": true, "rstrip": false)"), "x   b a") == Ids{3, 4, 0, 1});
+}
+
 }  // namespace fit::test::tokenizer_parts_test
