@@ -99,14 +99,16 @@ class BytePairModel final : public Model {
   void read_merges(const io::Config& part) {
     const Value& list = part.value("merges");
     if (!list.is_array()) part.fail("merges", " is ", list.type_name(), ": expected a list");
+    std::size_t place = 0;
     for (const Value& merge : list) {
-      const std::string name = "merges[" + std::to_string(merges_.size()) + ']';
+      const std::string name = "merges[" + std::to_string(place++) + ']';
       const auto wrong = [&]() {
         part.fail(name, " is ", io::shown(merge.dump()), ": expected two tokens that, joined, are a token");
       };
       std::string a, b;
       if (merge.is_string()) {
         const std::string both = merge.text();
+        if (starts_with(both, "#version")) continue;  // the first line of merges.txt
         const std::size_t blank = both.find(' ');
         if (blank == std::string::npos || both.find(' ', blank + 1) != std::string::npos) wrong();
         a = both.substr(0, blank), b = both.substr(blank + 1);

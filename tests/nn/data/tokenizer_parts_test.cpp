@@ -120,4 +120,13 @@ TEST_CASE("added tokens of spaces take each space once", "[tokenizers]") {
   CHECK(ids(word + added(4, " b", R"("lstrip": true, "rstrip": false)"), "x   b a") == Ids{3, 4, 0, 1});
 }
 
+TEST_CASE("the first line of a file of merges is no merge", "[tokenizers]") {
+  Parts parts;
+  parts.model = R"({"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["#version: 0.2", "a b"]})";
+  parts.pre_tokenizer = "null";
+  CHECK(tokenizer(parts).encoding("abab").ids == Ids{2, 2});
+  parts.model = R"({"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": ["#version: 0.2", "a b"]})";
+  CHECK_THROWS_WITH(tokenizer(parts), Contains("merges[1] is \"a b\""));
+}
+
 }  // namespace fit::test::tokenizer_parts_test
