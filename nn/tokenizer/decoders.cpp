@@ -110,7 +110,7 @@ Decoder word_piece_decoder(const io::Config& part) {
 }
 
 Decoder metaspace_decoder(const io::Config& part) {
-  const std::string sign = part.text("replacement");
+  const std::string sign = sign_in(part);
   const bool always = part.boolean("add_prefix_space", true);
   const bool prepended = part.text("prepend_scheme", always ? "always" : "never") != "never";
   part.ignore({"split", "str_rep"});

@@ -8,6 +8,12 @@ void fail_unknown(const io::Config& part, const std::string& type, const char* k
   part.fail("type", " is '", io::shown(type), "': those known here are ", known);
 }
 
+std::string sign_in(const io::Config& part) {
+  const std::string sign = part.text("replacement");
+  if (characters(sign).size() != 1) part.fail("replacement", " is '", io::shown(sign), "': expected one character");
+  return sign;
+}
+
 Pattern pattern_in(const io::Config& part) {
   const io::Config pattern = part.object("pattern");
   if (pattern.has("String")) return pattern_of(pattern.text("String"));

@@ -28,6 +28,8 @@ using PreTokenizer = std::function<void(std::vector<Normalized>&)>;
 /// Changes the tokens of a text that is decoded; what they are in the end is joined.
 using Decoder = std::function<void(std::vector<std::string>&)>;
 
+/// The sign of a Metaspace, which must be one character.
+std::string sign_in(const io::Config& part);
 /// The pattern of a part: {"String": …} or {"Regex": …}.
 Pattern pattern_in(const io::Config& part);
 /// One that does nothing if the key is absent.

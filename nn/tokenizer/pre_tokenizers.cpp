@@ -80,7 +80,7 @@ PreTokenizer byte_level(const io::Config& part) {
 }
 
 PreTokenizer metaspace(const io::Config& part) {
-  const std::string sign = part.text("replacement");
+  const std::string sign = sign_in(part);
   const bool always = part.boolean("add_prefix_space", true);
   const std::string scheme = part.text("prepend_scheme", always ? "always" : "never");
   const bool splits_words = part.boolean("split", true);

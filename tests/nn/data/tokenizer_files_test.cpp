@@ -194,6 +194,10 @@ TEST_CASE("what a tokenizer.json asks for and is not known names file and key", 
   refuses("bert", "\"ids\":[2]", "\"ids\":[9999]", "post_processor adds the token 9999");
   refuses("bert", "\"unk_token\":\"[UNK]\"", "\"unk_token\":\"[NO]\"", "model.unk_token is '[NO]': it is not in vocab");
   refuses("unigram", "\"unk_id\":2", "\"unk_id\":2000", "model.unk_id is 2000");
+  refuses("unigram", "\"replacement\":\"\u2581\"", "\"replacement\":\"\"",
+          "pre_tokenizer.replacement is '': expected one character");
+  refuses("unigram", "\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"\u2581\"",
+          "\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"\"", "decoder.replacement is ''");
   refuses("unigram", "\"model\"", "\"model\":{},\"model\"", "stands twice");
   refuses("llama_2", "\"Prepend\"", "\"Precompiled\"", "normalizer.normalizers[0].type is 'Precompiled'");
 }
