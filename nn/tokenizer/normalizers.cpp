@@ -1,3 +1,4 @@
+#include "tokenizer/charsmap.hpp"
 #include "tokenizer/parts.hpp"
 #include "tokenizer/regex.hpp"
 #include "unicode/characters.hpp"
@@ -44,6 +45,24 @@ void space_around_chinese(Normalized& x) {
   x.transform(changes);
 }
 
+// SentencePiece's normalisation for translation: without control characters, and with one kind of space.
+void normalize_for_translation(Normalized& x) {
+  x.keep([](char32_t c) {
+    return !((c >= 0x01 && c <= 0x08) || c == 0x0B || (c >= 0x0E && c <= 0x1F) || c == 0x7F || c == 0x8F || c == 0x9F);
+  });
+  x.map([](char32_t c) {
+    const bool space = c == 0x09 || c == 0x0A || c == 0x0C || c == 0x0D || c == 0x1680 ||
+                       (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xFEFF ||
+                       c == 0xFFFD;
+    return space ? U' ' : c;
+  });
+}
+
+Normalizer normal_form(unicode::Changes (*form)(const unicode::Points&, unicode::Equivalence),
+                       unicode::Equivalence to) {
+  return [=](Normalized& x) { x.transform(form(characters(x.text()), to)); };
+}
+
 Normalizer bert_normalizer(const io::Config& part) {
   const bool clean = part.boolean("clean_text", true), chinese = part.boolean("handle_chinese_chars", true);
   const bool lower = part.boolean("lowercase", true), strip = part.boolean("strip_accents", lower);
@@ -74,8 +93,13 @@ Normalizer normalizer_of(const io::Config& part) {
   const auto made = [&]() -> Normalizer {
     if (type == "Sequence") return sequence_of_normalizers(part);
     if (type == "BertNormalizer") return bert_normalizer(part);
-    if (type == "NFC") return [](Normalized& x) { x.transform(unicode::composed(characters(x.text()))); };
-    if (type == "NFD") return [](Normalized& x) { x.transform(unicode::decomposed(characters(x.text()))); };
+    if (type == "NFC") return normal_form(unicode::composed, unicode::Equivalence::canonical);
+    if (type == "NFD") return normal_form(unicode::decomposed, unicode::Equivalence::canonical);
+    if (type == "NFKC") return normal_form(unicode::composed, unicode::Equivalence::compatible);
+    if (type == "NFKD") return normal_form(unicode::decomposed, unicode::Equivalence::compatible);
+    if (type == "Nmt") return normalize_for_translation;
+    if (type == "Precompiled")
+      return [map = Charsmap(part.text("precompiled_charsmap"))](Normalized& x) { map.normalize(x); };
     if (type == "Lowercase") return [](Normalized& x) { x.transform(lower_case_changes(characters(x.text()))); };
     if (type == "StripAccents")
       return [](Normalized& x) { x.keep([](char32_t c) { return !unicode::is_combining(c); }); };
@@ -87,7 +111,9 @@ Normalizer normalizer_of(const io::Config& part) {
     if (type == "Replace")
       return
           [pattern = pattern_in(part), content = part.text("content")](Normalized& x) { x.replace(pattern, content); };
-    fail_unknown(part, type, "Sequence, BertNormalizer, NFC, NFD, Lowercase, StripAccents, Strip, Prepend, Replace");
+    fail_unknown(part, type,
+                 "Sequence, BertNormalizer, NFC, NFD, NFKC, NFKD, Nmt, Precompiled, Lowercase, StripAccents, Strip, "
+                 "Prepend, Replace");
   }();
   part.check_all_read();
   return made;

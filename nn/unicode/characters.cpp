@@ -1,47 +1,19 @@
 #include "unicode/characters.hpp"
 
-#include <algorithm>
 #include <unordered_map>
 
 #include "common/utf8.hpp"
 #include "tensor/check.hpp"
+#include "unicode/range_set.hpp"
 #include "unicode/rows.hpp"
 
 namespace fit::unicode {
 namespace {
 
-// Ranges of characters, with a bitmap of the first 128.
-class RangeSet {
- public:
-  explicit RangeSet(const tables::Table& table) {
-    char32_t end = 0;
-    for (std::size_t i = 0; i + 1 < table.size; i += 2) {
-      begins_.push_back(end + static_cast<char32_t>(table.numbers[i]));
-      end = begins_.back() + static_cast<char32_t>(table.numbers[i + 1]);
-      ends_.push_back(end);
-    }
-    for (char32_t c = 0; c < 128; ++c) ascii_[c] = found(c);
-  }
-  bool holds(char32_t c) const { return c < 128 ? ascii_[c] : found(c); }
-
- private:
-  bool found(char32_t c) const {
-    const auto at = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), c) - ends_.begin());
-    return at < ends_.size() && c >= begins_[at];
-  }
-  Points begins_, ends_;
-  bool ascii_[128];
-};
-
 template <const tables::Table& table>
 bool in(char32_t c) {
   static const RangeSet set(table);
   return set.holds(c);
-}
-
-bool is_other_letter(char32_t c) {
-  return is_letter(c) && !in<tables::category_Lu>(c) && !in<tables::category_Ll>(c) && !in<tables::category_Lt>(c) &&
-         !in<tables::category_Lm>(c);
 }
 
 }  // namespace
@@ -91,35 +63,17 @@ bool is_numeric(char32_t c) { return in<tables::numeric>(c); }
 bool is_word(char32_t c) { return in<tables::word>(c); }
 bool is_regex_word(char32_t c) { return in<tables::regex_word>(c); }
 
-CharacterSet category(const std::string& name) {
-  static const std::unordered_map<std::string, CharacterSet> all = {
-      {"L", is_letter},
-      {"N", is_number},
-      {"M", in<tables::category_M>},
-      {"P", in<tables::category_P>},
-      {"S", in<tables::category_S>},
-      {"Lu", in<tables::category_Lu>},
-      {"Ll", in<tables::category_Ll>},
-      {"Lt", in<tables::category_Lt>},
-      {"Lm", in<tables::category_Lm>},
-      {"Lo", is_other_letter},
-      {"Nd", in<tables::category_Nd>},
-  };
-  const auto found = all.find(name);
-  return found == all.end() ? nullptr : found->second;
+bool is_joined(char32_t character, char32_t next) {
+  if (character == U'\r' && next == U'\n') return true;
+  if (in<tables::grapheme_controls>(character)) return false;
+  return in<tables::grapheme_extends>(next) ||
+         (in<tables::grapheme_prepends>(character) && !in<tables::grapheme_controls>(next));
 }
 
 Points lower_case_of(char32_t c) {
   static const std::unordered_map<char32_t, Points> all = [] {
     std::unordered_map<char32_t, Points> map = rows_of(tables::lower_case_several);
-    const tables::Table& t = tables::lower_case;
-    std::int32_t first = 0;
-    for (std::size_t i = 0; i + 4 < t.size; i += 5) {
-      first += t.numbers[i];
-      for (std::int32_t k = 0; k < t.numbers[i + 1]; ++k)
-        map[static_cast<char32_t>(first + k * t.numbers[i + 2])] = {
-            static_cast<char32_t>(first + t.numbers[i + 3] + k * t.numbers[i + 4])};
-    }
+    add_runs(map, tables::lower_case);
     return map;
   }();
   const auto found = all.find(c);

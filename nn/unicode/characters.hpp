@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,9 +14,15 @@ struct Table {
   const std::int32_t* numbers;
   std::size_t size;
 };
-extern const Table letters, numbers, spaces, punctuation, control, nonspacing, combining, numeric, word, category_M,
-    category_P, category_S, category_Lu, category_Ll, category_Lt, category_Lm, category_Nd, regex_word, lower_case,
-    lower_case_several;
+struct Script {
+  const char* name;
+  Table ranges;
+};
+extern const Table letters, numbers, spaces, punctuation, control, nonspacing, combining, numeric, word, regex_word,
+    grapheme_extends, grapheme_prepends, grapheme_controls, lower_case, lower_case_several, categories;
+extern const char category_names[];
+extern const Script scripts[];
+extern const std::size_t number_of_scripts;
 }  // namespace tables
 
 using Points = std::vector<char32_t>;
@@ -36,10 +43,16 @@ bool is_numeric(char32_t c);      // of the pre-tokenizer Digits
 bool is_word(char32_t c);         // \w of added tokens and of the pre-tokenizer Whitespace
 bool is_regex_word(char32_t c);   // \w of patterns
 
-/// A set of characters. Sets are made at their first use.
-using CharacterSet = bool (*)(char32_t);
-/// The set of a Unicode category, "L", "Lu" …, or null if it is not known here.
+/// Whether a grapheme cluster goes on from one character to the next, by the rules of Unicode Standard Annex 29 without
+/// those for Hangul, conjuncts, emoji and flags (GB6 to GB8, GB9c to GB13), whose clusters have more than five bytes.
+bool is_joined(char32_t character, char32_t next);
+
+/// A set of characters. It lives as long as the program.
+using CharacterSet = std::function<bool(char32_t)>;
+/// The set of a Unicode category, "L", "Lu" …, or of a script, "Han"; null if it is not known here.
 CharacterSet category(const std::string& name);
+/// The scripts that are known here.
+std::string script_names();
 
 /// The lower case of one character.
 Points lower_case_of(char32_t c);

@@ -7,6 +7,7 @@ The Unicode version is then that of the reference, character for character; its 
 """
 
 import pathlib
+import struct
 import unicodedata
 
 import tokenizers
@@ -17,14 +18,14 @@ points = [p for p in range(0x110000) if not 0xD800 <= p < 0xE000]
 chunks = [points[i : i + 4000] for i in range(0, len(points), 4000)]
 
 
-def mapped(normalizer, before=""):
-    """What each character becomes behind `before`, where it changes."""
+def mapped(normalizer, before="", behind="", bar="|"):
+    """What each character becomes between `before` and `behind`, where it changes. Nothing else becomes `bar`."""
     found = {}
     for chunk in chunks:
-        parts = normalizer.normalize_str("|".join(before + chr(p) for p in chunk if p != 0x7C)).split("|")
-        chunk = [p for p in chunk if p != 0x7C]
+        chunk = [p for p in chunk if p != ord(bar)]
+        parts = normalizer.normalize_str(bar.join(before + chr(p) + behind for p in chunk)).split(bar)
         assert len(parts) == len(chunk)
-        found.update({p: part for p, part in zip(chunk, parts) if part != before + chr(p)})
+        found.update({p: part for p, part in zip(chunk, parts) if part != before + chr(p) + behind})
     return found
 
 
@@ -48,6 +49,8 @@ hangul = range(0xAC00, 0xD7A4)
 nfd, nfc = mapped(N.NFD()), mapped(N.NFC())
 for p in hangul:
     assert nfd.pop(p) == unicodedata.normalize("NFD", chr(p))
+nfkd = mapped(N.NFKD(), bar="\ue000")
+compatible = {p: t for p, t in nfkd.items() if p not in hangul and nfd.get(p) != t}
 lower = mapped(N.Lowercase())
 plain = dict(clean_text=False, handle_chinese_chars=False, strip_accents=False, lowercase=False)
 cleaned = mapped(N.BertNormalizer(**{**plain, "clean_text": True}))
@@ -85,19 +88,43 @@ def parts_of(pre_tokenizer, text):
     return [span for _, span in pre_tokenizer.pre_tokenize_str(text)]
 
 
-# Classes of GPT-2's pattern: what a character is joined with. A space goes with the word behind it.
-gpt2_words, letters, numbers, spaces = P.ByteLevel(add_prefix_space=False, use_regex=True), set(), set(), {ord(" ")}
-for p in points:
-    c = chr(p)
-    parts = parts_of(gpt2_words, f"a{c}1")
-    if p in spaces:
-        continue
-    if parts == [(0, 2), (2, 3)]:
-        letters.add(p)
-    elif parts == [(0, 1), (1, 3)]:
-        numbers.add(p)
-    elif len(parts_of(gpt2_words, f"a{c}{c}a")) == 4:
-        spaces.add(p)
+# The general categories: each character has one.
+category_names = "Cn Cc Cf Co Cs Ll Lm Lo Lt Lu Mc Me Mn Nd Nl No Pc Pd Pe Pf Pi Po Ps Sc Sk Sm So Zl Zp Zs".split()
+category_of = dict.fromkeys(range(0xD800, 0xE000), category_names.index("Cs"))
+for index, name in enumerate(category_names):
+    for p in category(name):
+        assert p not in category_of
+        category_of[p] = index
+assert len(category_of) == 0x110000
+# Runs: 32 times how many, and the index of their category.
+category_runs, end = [], None
+for p in range(0x110000):
+    if end == category_of[p]:
+        category_runs[-1] += 32
+    else:
+        category_runs.append(32 + category_of[p])
+    end = category_of[p]
+
+scripts = ("Arabic Armenian Bengali Bopomofo Cyrillic Devanagari Georgian Greek Han Hangul Hebrew Hiragana Katakana Khmer Lao "
+           "Latin Tamil Telugu Thai").split()
+
+
+def clusters_become_z(first_bytes):
+    """The normalizer Precompiled with a double array of one level: a grapheme cluster of up to five bytes that begins with
+    one of these becomes "Z" as a whole."""
+    units, leaf, children = [0] * 512, 1, 256
+    units[0] = children << 10
+    for byte in first_bytes:
+        units[children ^ byte] = (children ^ byte ^ leaf) << 10 | 1 << 8 | byte
+    units[leaf] = 1 << 31  # the place of "Z" in the texts
+    return N.Precompiled(struct.pack("<513I", 4 * 512, *units) + b"Z\0")
+
+
+# What joins two neighbours in a cluster, if they have up to five bytes.
+joined = {p for p, t in mapped(clusters_become_z([ord("a")]), "a").items() if t == "Z"}
+prepended = {p for p, t in mapped(clusters_become_z(range(0x80, 0x100)), "", "a").items() if t == "Z"}
+alone = mapped(clusters_become_z(set(range(1, 0x100)) - {ord("|")}), "", "\u0301")
+alone = {p for p, t in alone.items() if t == "ZZ" and p < 0x10000 and p not in joined}
 
 
 def between_letters(pre_tokenizer, parts):
@@ -153,6 +180,8 @@ for p in sorted(classes):
     end = p + 1
 
 tables = {
+    "compatible": runs({p: ord(t) for p, t in compatible.items() if len(t) == 1}),
+    "compatible_several": rows({p: t for p, t in compatible.items() if len(t) > 1}),
     "decompositions": rows(nfd),
     "combining_classes": class_runs,
     "compositions": [number for pair in pairs for number in pair],
@@ -163,13 +192,15 @@ tables = {
     "combining": ranges(p for p, t in accents.items() if t == ""),
     "numeric": ranges(set(points) - between_letters(P.Digits(individual_digits=True), 1)),
     "word": ranges(between_letters(P.Whitespace(), 1)),
-    "letters": ranges(letters),
-    "numbers": ranges(numbers),
-    "spaces": ranges(spaces),
+    "grapheme_extends": ranges(joined),
+    "grapheme_prepends": ranges(prepended),
+    "grapheme_controls": ranges(alone),
+    "letters": ranges(category("L")),
+    "numbers": ranges(category("N")),
+    "spaces": ranges(split_set(P.Split(Regex(r"\s"), "removed"))),
     "punctuation": ranges(between_letters(P.BertPreTokenizer(), 3)),
 }
-for name in "M P S Lu Ll Lt Lm Nd".split():  # the others are those of GPT-2, or follow
-    tables["category_" + name] = ranges(category(name))
+tables["categories"] = category_runs
 tables["regex_word"] = ranges(split_set(P.Split(Regex(r"\w"), "removed")))
 
 
@@ -183,12 +214,35 @@ def lines(words, width=118):
     yield line
 
 
-forms = ["decompositions", "combining_classes", "compositions"]
-for header, names in {"normal_forms": forms, "characters": [name for name in tables if name not in forms]}.items():
+def array(name, numbers):
+    return ["", f"const std::int32_t {name}_numbers[] = {{", *lines([f"{number}," for number in numbers]), "};"]
+
+
+def table(name):
+    return [*array(name, tables[name]), f"const Table {name} = {{{name}_numbers, {len(tables[name])}}};"]
+
+
+def named_sets():
+    """The names of the categories, two letters each, and the scripts."""
+    out = ["", f'const char category_names[] = "{"".join(category_names)}";']
+    numbers = {name: ranges(category(name)) for name in scripts}
+    for name in scripts:
+        out += array("script_" + name, numbers[name])
+    return [*out, "", "const Script scripts[] = {",
+            *(f'  {{"{name}", {{script_{name}_numbers, {len(numbers[name])}}}}},' for name in scripts), "};",
+            f"const std::size_t number_of_scripts = {len(scripts)};"]
+
+
+def write(file, header, out):
     out = ["// Generated by characters.py, which explains the format.", "// clang-format off",
-           f'#include "unicode/{header}.hpp"', "", "namespace fit::unicode::tables {"]
-    for name in names:
-        out += ["", f"const std::int32_t {name}_numbers[] = {{", *lines([f"{number}," for number in tables[name]]), "};",
-                f"const Table {name} = {{{name}_numbers, {len(tables[name])}}};"]
-    out += ["", "}  // namespace fit::unicode::tables", ""]
-    (pathlib.Path(__file__).parent / f"{header}_tables.cpp").write_text("\n".join(out))
+           f'#include "unicode/{header}.hpp"', "", "namespace fit::unicode::tables {", *out,
+           "", "}  // namespace fit::unicode::tables", ""]
+    (pathlib.Path(__file__).parent / f"{file}_tables.cpp").write_text("\n".join(out))
+
+
+forms, compatible_forms = ["decompositions", "combining_classes", "compositions"], ["compatible", "compatible_several"]
+characters = [name for name in tables if name not in [*forms, *compatible_forms, "categories"]]
+for file, header, names in (("normal_forms", "normal_forms", forms), ("compatible_forms", "normal_forms", compatible_forms),
+                            ("characters", "characters", characters)):
+    write(file, header, sum(map(table, names), []))
+write("properties", "characters", table("categories") + named_sets())

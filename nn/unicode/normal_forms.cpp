@@ -53,9 +53,22 @@ std::optional<char32_t> composition(char32_t a, char32_t b) {
   return found->second;
 }
 
-void append_decomposition(Points& to, char32_t c) {
-  static const std::unordered_map<char32_t, Points> all = rows_of(tables::decompositions);
-  if (c < 0xC0) return to.push_back(c);
+using Decompositions = std::unordered_map<char32_t, Points>;
+
+const Decompositions& decompositions_to(Equivalence equivalence) {
+  static const Decompositions canonical = rows_of(tables::decompositions);
+  if (equivalence == Equivalence::canonical) return canonical;
+  static const Decompositions compatible = [] {
+    Decompositions all = canonical;
+    add_runs(all, tables::compatible);
+    for (const auto& [c, parts] : rows_of(tables::compatible_several)) all[c] = parts;
+    return all;
+  }();
+  return compatible;
+}
+
+void append_decomposition(Points& to, char32_t c, const Decompositions& all) {
+  if (c < 0xA0) return to.push_back(c);
   if (c >= first_syllable && c < first_syllable + syllables) {
     const char32_t s = c - first_syllable;
     to.push_back(first_lead + s / (vowels * tails));
@@ -70,7 +83,8 @@ void append_decomposition(Points& to, char32_t c) {
 
 }  // namespace
 
-Changes decomposed(const Points& text) {
+Changes decomposed(const Points& text, Equivalence to) {
+  const Decompositions& decompositions = decompositions_to(to);
   Changes all;
   std::size_t sorted = 0;
   const auto sort_marks = [&] {
@@ -80,7 +94,7 @@ Changes decomposed(const Points& text) {
   };
   for (const char32_t c : text) {
     Points parts;
-    append_decomposition(parts, c);
+    append_decomposition(parts, c, decompositions);
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (combining_class(parts[i]) == 0) sort_marks();
       all.push_back({parts[i], i > 0});
@@ -90,11 +104,11 @@ Changes decomposed(const Points& text) {
   return all;
 }
 
-Changes composed(const Points& text) {
+Changes composed(const Points& text, Equivalence equivalence) {
   Changes all;
   std::ptrdiff_t starter = -1;  // where marks may be joined
   int last = -1;                // the class of the mark before, since the starter
-  for (const Change& next : decomposed(text)) {
+  for (const Change& next : decomposed(text, equivalence)) {
     const int own = combining_class(next.c);
     if (starter >= 0 && last < own) {
       Change& to = all[static_cast<std::size_t>(starter)];

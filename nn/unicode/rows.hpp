@@ -17,4 +17,16 @@ inline std::unordered_map<char32_t, Points> rows_of(const tables::Table& table) 
   return all;
 }
 
+/// Adds a table of runs: from the first character of the run before to the first, how many, their step, from the first
+/// to its image, the images' step.
+inline void add_runs(std::unordered_map<char32_t, Points>& all, const tables::Table& t) {
+  std::int32_t first = 0;
+  for (std::size_t i = 0; i + 4 < t.size; i += 5) {
+    first += t.numbers[i];
+    for (std::int32_t k = 0; k < t.numbers[i + 1]; ++k)
+      all[static_cast<char32_t>(first + k * t.numbers[i + 2])] = {
+          static_cast<char32_t>(first + t.numbers[i + 3] + k * t.numbers[i + 4])};
+  }
+}
+
 }  // namespace fit::unicode

@@ -180,7 +180,7 @@ TEST_CASE("what a tokenizer.json asks for and is not known names file and key", 
     CHECK_THROWS_AS(text::Tokenizer::load(path), FileError);
     CHECK_THROWS_WITH(text::Tokenizer::load(path), Contains("tokenizer.json") && Contains(why));
   };
-  refuses("qwen2", "\"type\":\"NFC\"", "\"type\":\"NFKC\"", "normalizer.type is 'NFKC': those known here are");
+  refuses("qwen2", "\"type\":\"NFC\"", "\"type\":\"NFX\"", "normalizer.type is 'NFX': those known here are");
   refuses("qwen2", "\"type\":\"Split\"", "\"type\":\"UnicodeScripts\"",
           "pre_tokenizer.pretokenizers[0].type is 'UnicodeScripts'");
   refuses("qwen2", "(?i:", "(?<=a", "a group that is not known");
@@ -199,7 +199,7 @@ TEST_CASE("what a tokenizer.json asks for and is not known names file and key", 
   refuses("unigram", "\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"\u2581\"",
           "\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"\"", "decoder.replacement is ''");
   refuses("unigram", "\"model\"", "\"model\":{},\"model\"", "stands twice");
-  refuses("llama_2", "\"Prepend\"", "\"Precompiled\"", "normalizer.normalizers[0].type is 'Precompiled'");
+  refuses("llama_2", "\"Prepend\"", "\"ByteLevel\"", "normalizer.normalizers[0].type is 'ByteLevel'");
 }
 
 }  // namespace fit::test::tokenizer_files_test

@@ -129,4 +129,41 @@ TEST_CASE("the first line of a file of merges is no merge", "[tokenizers]") {
   CHECK_THROWS_WITH(tokenizer(parts), Contains("merges[1] is \"a b\""));
 }
 
+TEST_CASE("normal forms of what is only alike, with the places in the text", "[tokenizers]") {
+  Parts parts;
+  parts.model =
+      R"({"type": "WordLevel", "unk_token": "?", "vocab": {"?": 0, "f": 1, "i": 2, "1": 3, "\u00e9": 4, " ": 5,
+                    "e": 6, "\u0301": 7, "\u30ab": 8, "\u3099": 9, "\u30ac": 10}})";
+  const auto encoding = [&](const std::string& type, const std::string& given) {
+    parts.normalizer = R"({"type": ")" + type + R"("})";
+    return tokenizer(parts).encoding(given);
+  };
+  const std::string given = "\uFB01\u2460e\u0301\uFF76\uFF9E";  // ﬁ①é half-width ga
+  CHECK(encoding("NFKC", given).ids == Ids{1, 2, 3, 4, 10});
+  CHECK(encoding("NFKC", given).offsets == decltype(text::Encoding::offsets){{0, 3}, {0, 3}, {3, 6}, {6, 7}, {9, 12}});
+  CHECK(encoding("NFKD", given).ids == Ids{1, 2, 3, 6, 7, 8, 9});
+  CHECK(encoding("Nmt",
+                 "\x01"
+                 "1\u200B\t\u2581\x7F")
+            .ids == Ids{3, 5, 5, 5});
+}
+
+TEST_CASE("a charsmap that can't be read is an error", "[tokenizers]") {
+  const auto refuses = [](const std::string& base64, const std::string& why) {
+    INFO(base64);
+    Parts parts;
+    parts.normalizer = R"({"type": "Precompiled", "precompiled_charsmap": ")" + base64 + R"("})";
+    CHECK_THROWS_WITH(tokenizer(parts), Contains(why));
+  };
+  refuses("AAA", "has 3 characters: expected base64");
+  refuses("AA=A", "expected base64");
+  refuses("A*AA", "has '*' at character 1: expected base64");
+  refuses("", "has 0 bytes");
+  refuses("EAAAAAAA", "has 6 bytes, too few for its array");
+  refuses("AAAAAP8=", "not UTF-8");
+  Parts parts;  // units that lead out of the array
+  parts.normalizer = R"({"type": "Precompiled", "precompiled_charsmap": "BAAAAP///38="})";
+  CHECK(tokenizer(parts).encoding("ab").ids == Ids{1, 2});
+}
+
 }  // namespace fit::test::tokenizer_parts_test

@@ -44,11 +44,20 @@ struct TokenizerOptions {
 /// that is not known here is an Error, never left out. Truncation and padding in the file do not count, as in
 /// transformers.
 ///
-/// The parts are: BertNormalizer, NFC, NFD, Lowercase, StripAccents, Strip, Prepend, Replace; ByteLevel, Metaspace,
-/// Split, Digits, BertPreTokenizer, Whitespace, WhitespaceSplit, Punctuation; BPE, WordPiece, WordLevel, Unigram;
-/// TemplateProcessing, BertProcessing, RobertaProcessing; and the decoders of these; and sequences of them. Patterns
-/// are regular expressions without lookbehind, back references and lazy repetitions; no pattern takes longer than its
-/// length times that of the text.
+/// The parts are: BertNormalizer, NFC, NFD, NFKC, NFKD, Nmt, Precompiled, Lowercase, StripAccents, Strip, Prepend,
+/// Replace; ByteLevel, Metaspace, Split, Digits, BertPreTokenizer, Whitespace, WhitespaceSplit, Punctuation; BPE,
+/// WordPiece, WordLevel, Unigram; TemplateProcessing, BertProcessing, RobertaProcessing; and the decoders of these; and
+/// sequences of them.
+///
+/// Patterns mean what Oniguruma means by them, by which Hugging Face's tokenizers split, so \p{N}{1,3}+ is a repetition
+/// of a repetition, not a possessive one. They have groups (…), (?:…), (?>…), (?i:…), (?i); (?=…), (?!…); ^ $ \A \z \Z
+/// \b \B; repetitions ? * + {n,m}, lazy and possessive; classes […], also in classes, with &&; \s \d \w \h and their
+/// opposites; \p{…} with the general categories and the scripts Arabic, Armenian, Bengali, Bopomofo, Cyrillic,
+/// Devanagari, Georgian, Greek, Han, Hangul, Hebrew, Hiragana, Katakana, Khmer, Lao, Latin, Tamil, Telugu, Thai; \x41,
+/// \x{1F600}, \u4e00. An Error is: lookbehind, back references and named groups; the options m, s and x; other
+/// properties, long names of categories, and [[:alpha:]]; \R \X \K \G \N \O \y and octal numbers; a repetition of a
+/// lazy or possessive one; and without case, letters beyond ASCII, classes of letters in brackets, and ss, st, ff, fi,
+/// fl. Without look ahead and (?>…), no pattern takes longer than its length times that of the text.
 class Tokenizer final : public Vocabulary {
  public:
   /// Reads tokenizer.json. Throws FileError, with the file and the key.
@@ -75,7 +84,8 @@ class Tokenizer final : public Vocabulary {
   /// The id of a token as the vocabulary has it, such as "Ġtime" or "<|endoftext|>"; -1 if there is none.
   std::int64_t id(const std::string& token) const;
   using Vocabulary::decode;
-  /// The text, without special tokens. Bytes that are not UTF-8 become U+FFFD.
+  /// The text, without special tokens. Bytes that are not UTF-8 become U+FFFD. What tokenizer_config.json says of
+  /// spaces (clean_up_tokenization_spaces) does not count.
   std::string decode(const std::vector<std::int64_t>& ids) const override;
   std::string decode(const std::vector<std::int64_t>& ids, SpecialTokens special) const;
 
