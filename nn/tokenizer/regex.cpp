@@ -5,331 +5,124 @@
 
 #include "common/utf8.hpp"
 #include "tensor/check.hpp"
-#include "unicode/characters.hpp"
+#include "tokenizer/regex_program.hpp"
 
 namespace fit::text {
 namespace {
 
 constexpr const char* regex_op = "Tokenizer";
 constexpr std::size_t longest_program = 10'000;
-constexpr int deepest_group = 50;
 constexpr std::size_t most_places = std::size_t{1} << 27;
 
-// \w inside of a class: Oniguruma leaves out the six numbers of Latin-1 that are no digits.
-bool is_word_of_class(char32_t c) {
-  return unicode::is_regex_word(c) && !(c > U'9' && c <= 0xFF && unicode::is_number(c));
-}
+// ---- steps --------------------------------------------------------------------------------------------------------
 
-}  // namespace
-
-// One character of a pattern: a set of ranges and classes.
-struct RegexSet {
-  struct Class {
-    unicode::CharacterSet holds;
-    bool negated;
-  };
-  bool negated = false;
-  std::vector<std::pair<char32_t, char32_t>> ranges;
-  std::vector<Class> classes;
-
-  bool holds(char32_t c) const {
-    for (const auto& [low, high] : ranges)
-      if (c >= low && c <= high) return !negated;
-    for (const Class& one : classes)
-      if (one.holds(c) != one.negated) return !negated;
-    return negated;
-  }
-};
-
-struct RegexStep {
-  enum class Kind { set, split, jump, ahead, not_ahead, end };
-  Kind kind;
-  std::size_t first = 0, second = 0;  // a set, or the next steps; the first is tried first. ahead: behind its end
-};
-
-struct Regex::Program {
-  std::vector<RegexStep> steps;
-  std::vector<RegexSet> sets;
-};
-
-namespace {
-
-// ---- parsing ------------------------------------------------------------------------------------------------------
-
-class Parser {
+class Compiler {
  public:
-  explicit Parser(const std::string& pattern) : pattern_(pattern), points_(unicode::points_of(regex_op, pattern)) {}
+  explicit Compiler(const std::string& pattern) : pattern_(pattern) {}
 
-  Regex::Program parsed() {
-    alternatives(0);
-    if (at_ < points_.size()) fail("')' without '('");
-    add({RegexStep::Kind::end});
+  Regex::Program compiled() {
+    RegexTree tree = regex_tree(pattern_);
+    emit(tree.root);
+    add({Step::end});
+    program_.sets = std::move(tree.sets);
     return std::move(program_);
   }
 
  private:
-  using Kind = RegexStep::Kind;
-  [[noreturn]] void fail(const std::string& what) const {
-    check::fail(regex_op, "the pattern '", pattern_, "' has ", what, " at character ", at_,
-                ": such a pattern can't be read here");
-  }
-  bool more() const { return at_ < points_.size(); }
-  bool next_is(char32_t c, std::size_t ahead = 0) const {
-    return at_ + ahead < points_.size() && points_[at_ + ahead] == c;
-  }
-  bool take(char32_t c) {
-    if (!next_is(c)) return false;
-    ++at_;
-    return true;
-  }
-  char32_t taken() {
-    if (!more()) fail("an end that is missing");
-    return points_[at_++];
-  }
-  std::size_t add(const RegexStep& step) {
-    if (program_.steps.size() >= longest_program) fail("too many steps");
-    program_.steps.push_back(step);
-    return program_.steps.size() - 1;
-  }
+  using Step = RegexStep::Kind;
+  using Kind = RegexNode::Kind;
+
   std::size_t size() const { return program_.steps.size(); }
-  void insert(std::size_t at, const RegexStep& step) {  // steps are relative until here: moves them by one
-    add({Kind::end});
-    for (std::size_t i = size() - 1; i > at; --i) {
-      program_.steps[i] = program_.steps[i - 1];
-      RegexStep& moved = program_.steps[i];
-      if (moved.kind == Kind::set || moved.kind == Kind::end) continue;
-      moved.first += moved.first >= at;
-      moved.second += moved.second >= at;
-    }
-    program_.steps[at] = step;
+  std::size_t add(const RegexStep& step) {
+    if (size() >= longest_program) fail_pattern(pattern_, "more than " + std::to_string(longest_program) + " steps");
+    program_.steps.push_back(step);
+    return size() - 1;
   }
 
-  void alternatives(int depth) {
-    if (depth > deepest_group) fail("too many groups in groups");
-    const std::size_t begin = size();
-    std::vector<std::size_t> ends;
-    std::size_t from = begin;
-    sequence(depth);
-    while (take(U'|')) {
-      insert(from, {Kind::split, from + 1, 0});
-      for (std::size_t& end : ends) end += end >= from;
-      ends.push_back(add({Kind::jump}));
-      program_.steps[from].second = size();
-      from = size();
-      sequence(depth);
-    }
-    for (const std::size_t end : ends) program_.steps[end].first = size();
-  }
-
-  void sequence(int depth) {
-    while (more() && !next_is(U'|') && !next_is(U')')) {
-      const std::size_t begin = size();
-      atom(depth);
-      repetition(begin);
+  void emit(const RegexNode& node) {
+    switch (node.kind) {
+      case Kind::set:
+        add({Step::set, node.number});
+        return;
+      case Kind::place:
+        add({Step::place, node.number});
+        return;
+      case Kind::sequence:
+        for (const RegexNode& part : node.parts) emit(part);
+        return;
+      case Kind::choice:
+        return emit_choice(node);
+      case Kind::repeat:
+        return emit_repeat(node);
+      case Kind::ahead:
+        return emit_inner(Step::ahead, node);
+      case Kind::not_ahead:
+        return emit_inner(Step::not_ahead, node);
+      case Kind::atomic:
+        if (is_run(node.parts[0]))
+          add({Step::run, node.parts[0].parts[0].number, node.parts[0].least});
+        else
+          emit_inner(Step::atomic, node);
+        return;
     }
   }
 
-  void atom(int depth) {
-    const char32_t c = taken();
-    if (c == U'(') return group(depth);
-    if (c == U'[') return one_of(bracket());
-    if (c == U'\\') return one_of(escape(unicode::is_regex_word));
-    if (c == U'*' || c == U'+' || c == U'?' || c == U'{' || c == U'^' || c == U'$')
-      fail("an operator that is not known");
-    RegexSet set;
-    if (c == U'.')
-      set.negated = true, set.ranges = {{U'\n', U'\n'}};
-    else
-      add_range(set, c, c);
-    one_of(set);
+  // \p{L}++
+  static bool is_run(const RegexNode& node) {
+    return node.kind == Kind::repeat && node.most == SIZE_MAX && !node.lazy && node.parts[0].kind == Kind::set;
   }
 
-  void group(int depth) {
-    const bool folded = folds_;
-    Kind ahead = Kind::end;
-    if (take(U'?')) {
-      if (take(U'i')) folds_ = true;
-      if (!folds_ || folds_ == folded) {
-        if (take(U'='))
-          ahead = Kind::ahead;
-        else if (take(U'!'))
-          ahead = Kind::not_ahead;
-        else if (!take(U':'))
-          fail("a group that is not known");
-      } else if (!take(U':')) {
-        fail("a group that is not known");
-      }
-    }
-    const std::size_t begin = size();
-    if (ahead != Kind::end) add({ahead, begin + 1, 0});
-    alternatives(depth + 1);
-    if (!take(U')')) fail("'(' without ')'");
-    if (ahead != Kind::end) {
-      add({Kind::end});
-      program_.steps[begin].second = size();
-    }
-    folds_ = folded;
+  void emit_inner(Step kind, const RegexNode& node) {
+    const std::size_t begin = add({kind, size() + 1, 0});
+    emit(node.parts[0]);
+    add({Step::end});
+    program_.steps[begin].second = size();
   }
 
-  // How often the steps from `begin` on are repeated.
-  void repetition(std::size_t begin) {
-    std::size_t least = 1, most = 1;
-    constexpr std::size_t unlimited = SIZE_MAX, largest = 1000;
-    if (take(U'?')) {
-      least = 0;
-    } else if (take(U'*')) {
-      least = 0, most = unlimited;
-    } else if (take(U'+')) {
-      most = unlimited;
-    } else if (next_is(U'{')) {
-      ++at_;
-      least = number(largest);
-      most = least;
-      if (take(U',')) most = next_is(U'}') ? unlimited : number(largest);
-      if (!take(U'}') || most < least) fail("a repetition that is not {n}, {n,} or {n,m}");
-    } else {
-      return;
+  void emit_choice(const RegexNode& node) {
+    std::vector<std::size_t> jumps;
+    for (std::size_t i = 0; i + 1 < node.parts.size(); ++i) {
+      const std::size_t split = add({Step::split, size() + 1, 0});
+      emit(node.parts[i]);
+      jumps.push_back(add({Step::jump}));
+      program_.steps[split].second = size();
     }
-    if (next_is(U'?') || next_is(U'+') || next_is(U'*')) fail("a repetition that is not greedy");
-    repeat(begin, least, most);
+    emit(node.parts.back());
+    for (const std::size_t jump : jumps) program_.steps[jump].first = size();
   }
 
-  void repeat(std::size_t begin, std::size_t least, std::size_t most) {
-    const std::vector<RegexStep> body(program_.steps.begin() + static_cast<std::ptrdiff_t>(begin),
-                                      program_.steps.end());
-    program_.steps.resize(begin);
-    const auto append = [&] {
-      const std::size_t moved = size() - begin;
-      for (RegexStep step : body) {
-        if (step.kind != Kind::set && step.kind != Kind::end) step.first += moved, step.second += moved;
-        add(step);
-      }
-    };
-    for (std::size_t i = 0; i < least; ++i) append();
-    if (most == SIZE_MAX) {
-      const std::size_t loop = add({Kind::split, size() + 1, 0});
-      append();
-      add({Kind::jump, loop, 0});
-      program_.steps[loop].second = size();
-      return;
+  void emit_repeat(const RegexNode& node) {
+    for (std::size_t i = 0; i < node.least; ++i) {
+      const std::size_t before = size();
+      emit(node.parts[0]);
+      if (size() == before) return;  // nothing is repeated
     }
+    if (node.most == SIZE_MAX) return emit_loop(node);
     std::vector<std::size_t> splits;
-    for (std::size_t i = least; i < most; ++i) {
-      splits.push_back(add({Kind::split, size() + 1, 0}));
-      append();
+    for (std::size_t i = node.least; i < node.most; ++i) {
+      splits.push_back(add({Step::split}));
+      emit(node.parts[0]);
     }
-    for (const std::size_t split : splits) program_.steps[split].second = size();
+    for (const std::size_t split : splits) leave(split, split + 1, size(), node.lazy);
   }
 
-  std::size_t number(std::size_t largest) {
-    std::size_t n = 0, digits = 0;
-    for (; more() && points_[at_] >= U'0' && points_[at_] <= U'9' && n <= largest; ++digits)
-      n = n * 10 + (taken() - U'0');
-    if (digits == 0 || n > largest) fail("a number that is missing or too large");
-    return n;
+  void emit_loop(const RegexNode& node) {
+    const std::size_t loop = add({node.lazy ? Step::split : Step::loop});
+    const std::size_t once = node.lazy ? 0 : add({Step::once});
+    const std::size_t body = size();
+    emit(node.parts[0]);
+    add({Step::jump, loop});
+    if (!node.lazy) program_.steps[once].first = size();
+    leave(loop, body, node.lazy ? size() : once, node.lazy);
   }
 
-  void one_of(const RegexSet& set) {
-    program_.sets.push_back(set);
-    add({Kind::set, program_.sets.size() - 1, 0});
-  }
-
-  void add_range(RegexSet& set, char32_t low, char32_t high) const {
-    set.ranges.emplace_back(low, high);
-    if (!folds_) return;
-    const auto fold = [&](char32_t from, char32_t to, std::int32_t shift) {
-      const char32_t a = std::max(low, from), b = std::min(high, to);
-      if (a <= b)
-        set.ranges.emplace_back(static_cast<char32_t>(static_cast<std::int32_t>(a) + shift),
-                                static_cast<char32_t>(static_cast<std::int32_t>(b) + shift));
-    };
-    fold(U'a', U'z', -32);
-    fold(U'A', U'Z', 32);
-    for (const auto& [letter, other] : {std::pair(U's', char32_t{0x17F}), {U'k', char32_t{0x212A}}})
-      if ((low <= letter && letter <= high) || (low <= letter - 32 && letter - 32 <= high))
-        set.ranges.emplace_back(other, other);
-    if (high >= 0x80) fail("a letter beyond ASCII in a group (?i:…)");
-  }
-
-  // `word`: what \w is here.
-  RegexSet escape(unicode::CharacterSet word) {
-    RegexSet set;
-    const char32_t c = taken();
-    const auto of_class = [&](unicode::CharacterSet holds, bool negated) { set.classes.push_back({holds, negated}); };
-    switch (c) {
-      case U's':
-      case U'S':
-        of_class(unicode::is_space, c == U'S');
-        return set;
-      case U'd':
-      case U'D':
-        of_class(unicode::category("Nd"), c == U'D');
-        return set;
-      case U'w':
-      case U'W':
-        of_class(word, c == U'W');
-        return set;
-      case U'p':
-      case U'P': {
-        std::string name;
-        if (!take(U'{')) fail("a class that is not \\p{…}");
-        while (more() && !next_is(U'}') && name.size() < 3) unicode::append(name, taken());
-        const unicode::CharacterSet holds = unicode::category(name);
-        if (!take(U'}') || !holds) fail("a class that is not known, \\p{" + name + "}");
-        of_class(holds, c == U'P');
-        return set;
-      }
-      case U'n':
-        set.ranges = {{U'\n', U'\n'}};
-        return set;
-      case U'r':
-        set.ranges = {{U'\r', U'\r'}};
-        return set;
-      case U't':
-        set.ranges = {{U'\t', U'\t'}};
-        return set;
-      default:
-        if (c >= 0x80 || (c >= U'0' && c <= U'9') || (c >= U'a' && c <= U'z') || (c >= U'A' && c <= U'Z'))
-          fail("an escape that is not known");
-        set.ranges = {{c, c}};
-        return set;
-    }
-  }
-
-  RegexSet bracket() {
-    RegexSet all;
-    all.negated = take(U'^');
-    for (bool first = true; first || !next_is(U']'); first = false) {
-      const char32_t c = taken();
-      if (c == U'[' || (c == U'&' && next_is(U'&'))) fail("a class in a class");
-      RegexSet one;
-      if (c == U'\\')
-        one = escape(is_word_of_class);
-      else
-        one.ranges = {{c, c}};
-      if (next_is(U'-') && !next_is(U']', 1) && one.ranges.size() == 1 && one.classes.empty()) {
-        ++at_;
-        char32_t high = taken();
-        if (high == U'\\') {
-          const RegexSet end = escape(is_word_of_class);
-          if (end.ranges.size() != 1) fail("a range without an end");
-          high = end.ranges[0].first;
-        }
-        if (high < one.ranges[0].first) fail("a range that falls");
-        add_range(all, one.ranges[0].first, high);
-        continue;
-      }
-      for (const auto& [low, high] : one.ranges) add_range(all, low, high);
-      all.classes.insert(all.classes.end(), one.classes.begin(), one.classes.end());
-    }
-    ++at_;
-    return all;
+  // The two ways of a split: into what is repeated, and behind it.
+  void leave(std::size_t split, std::size_t body, std::size_t behind, bool lazy) {
+    program_.steps[split].first = lazy ? behind : body;
+    program_.steps[split].second = lazy ? body : behind;
   }
 
   const std::string& pattern_;
-  std::vector<char32_t> points_;
-  std::size_t at_ = 0;
-  bool folds_ = false;
   Regex::Program program_;
 };
 
@@ -342,52 +135,100 @@ class Matcher {
 
   std::optional<std::size_t> match(std::size_t begin) {
     begin_ = begin;
-    ++round_;
-    return run(0, begin);
+    return inner(0, begin);
   }
 
  private:
-  struct Place {
+  using Kind = RegexStep::Kind;
+  struct Way {
     std::size_t step, at;
   };
 
-  std::optional<std::size_t> run(std::size_t first, std::size_t from) {
-    std::vector<Place> left{{first, from}};
-    while (!left.empty()) {
-      auto [step, at] = left.back();
-      left.pop_back();
-      for (bool fits = true; fits;) {
-        const RegexStep& s = program_.steps[step];
-        switch (s.kind) {
-          case RegexStep::Kind::end:
-            return at;
-          case RegexStep::Kind::set:
-            fits = at < text_.size() && program_.sets[s.first].holds(text_[at]);
-            ++at, ++step;
-            break;
-          case RegexStep::Kind::jump:
-            step = s.first;
-            break;
-          case RegexStep::Kind::split:
-            fits = first_time(step, at);
-            if (fits) left.push_back({s.second, at});
-            step = s.first;
-            break;
-          case RegexStep::Kind::ahead:
-          case RegexStep::Kind::not_ahead:
-            fits = Matcher(program_, text_).looked(s.first, at) == (s.kind == RegexStep::Kind::ahead);
-            step = s.second;
-            break;
-        }
-      }
-    }
-    return std::nullopt;
+  // The steps from `first` up to an end, tried anew: they are of no other match.
+  std::optional<std::size_t> inner(std::size_t first, std::size_t from) {
+    const std::uint32_t outer = round_;
+    round_ = ++rounds_;
+    const auto end = run(first, from);
+    round_ = outer;
+    return end;
   }
 
-  bool looked(std::size_t step, std::size_t at) {
-    begin_ = at;
-    ++round_;
-    return run(step, at).has_value();
+  std::optional<std::size_t> run(std::size_t first, std::size_t from) {
+    const std::size_t outer = left_.size();
+    std::optional<std::size_t> end;
+    left_.push_back({first, from});
+    while (!end && left_.size() > outer) {
+      Way way = left_.back();
+      left_.pop_back();
+      bool fits = true;
+      while (fits && program_.steps[way.step].kind != Kind::end) fits = go(way);
+      if (fits) end = way.at;
+    }
+    left_.resize(outer);
+    return end;
+  }
+
+  // Goes one step on, if it fits.
+  bool go(Way& way) {
+    const RegexStep& s = program_.steps[way.step];
+    switch (s.kind) {
+      case Kind::set:
+        ++way.step;
+        return way.at < text_.size() && program_.sets[s.first].holds(text_[way.at++]);
+      case Kind::run: {
+        const std::size_t begin = way.at;
+        while (way.at < text_.size() && program_.sets[s.first].holds(text_[way.at])) ++way.at;
+        ++way.step;
+        return way.at - begin >= s.second;
+      }
+      case Kind::jump:
+        way.step = s.first;
+        return true;
+      case Kind::split:
+      case Kind::loop: {
+        const bool first = first_time(way.step, way.at);
+        if (first) left_.push_back({s.second, way.at});
+        if (!first && s.kind == Kind::split) return false;
+        way.step = first ? s.first : s.second;
+        return true;
+      }
+      case Kind::once: {
+        const std::size_t step = way.step;
+        way.step = s.first;
+        return first_time(step, way.at);
+      }
+      case Kind::place:
+        ++way.step;
+        return is_at(static_cast<RegexPlace>(s.first), way.at);
+      default:
+        return go_behind(s, way);
+    }
+  }
+
+  bool go_behind(const RegexStep& s, Way& way) {
+    const auto end = inner(s.first, way.at);
+    if (s.kind == Kind::atomic && end) way.at = *end;
+    way.step = s.second;
+    return end.has_value() != (s.kind == Kind::not_ahead);
+  }
+
+  bool is_at(RegexPlace place, std::size_t at) const {
+    const std::size_t size = text_.size();
+    const auto word = [&](std::size_t i) { return i < size && unicode::is_regex_word(text_[i]); };
+    switch (place) {
+      case RegexPlace::line_begin:  // no line begins at the end
+        return at == 0 || (at < size && text_[at - 1] == U'\n');
+      case RegexPlace::line_end:
+        return at == size || text_[at] == U'\n';
+      case RegexPlace::text_begin:
+        return at == 0;
+      case RegexPlace::text_end:
+        return at == size;
+      case RegexPlace::text_end_or_newline:
+        return at == size || (at + 1 == size && text_[at] == U'\n');
+      default:
+        return (word(at) != (at > 0 && word(at - 1))) == (place == RegexPlace::word_edge);
+    }
   }
 
   bool first_time(std::size_t step, std::size_t at) {
@@ -404,13 +245,14 @@ class Matcher {
   const Regex::Program& program_;
   const std::vector<char32_t>& text_;
   std::size_t begin_ = 0;
-  std::uint32_t round_ = 0;
+  std::uint32_t round_ = 0, rounds_ = 0;
   std::vector<std::uint32_t> seen_;
+  std::vector<Way> left_;  // to be tried yet
 };
 
 }  // namespace
 
-Regex::Regex(const std::string& pattern) : program_(std::make_shared<const Program>(Parser(pattern).parsed())) {}
+Regex::Regex(const std::string& pattern) : program_(std::make_shared<const Program>(Compiler(pattern).compiled())) {}
 
 std::vector<Piece> Regex::pieces(const std::string& text) const {
   const std::vector<char32_t> points = characters(text);

@@ -6,9 +6,12 @@ cut with the ids, the offsets (in bytes) and the decoded texts that Hugging Face
     python3 tests/golden/tokenizer_files.py FOLDER COUNT   # the same with COUNT texts, for tests/long tokenizers
 """
 
+import json
 import pathlib
 import random
+import struct
 import sys
+import unicodedata
 
 import numpy as np
 from tokenizers import AddedToken, Regex, Tokenizer, decoders as D, models as M, normalizers as N, pre_tokenizers as P
@@ -62,6 +65,11 @@ o200k = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}
          r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 deepseek = (r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|"
             r"\s*[\r\n]+|\s+(?!\S)|\s+")
+cl100k = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|"
+          r"\s+(?!\S)|\s")
+kimi = r"[\p{Han}]+|" + "|".join(
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]%s[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]%s(?i:'s|'t|'re|'ve|'m|'ll|'d)?" % tuple(ends)
+    for ends in ("*+", "+*")) + r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 end = AddedToken("<|endoftext|>", normalized=False, special=True)
 
 
@@ -97,7 +105,6 @@ def sentence_pieces(normalizer, pre_tokenizer, decoder, specials=("<unk>", "<s>"
     tokenizer.pre_tokenizer = P.Metaspace(prepend_scheme="always")  # for the training
     tokenizer.train_from_iterator(small, trainer)
     tokenizer.pre_tokenizer = pre_tokenizer
-    import json
     data = json.loads(tokenizer.to_str())
     data["pre_tokenizer"] = data["pre_tokenizer"] if pre_tokenizer else None
     data["added_tokens"] = [t for t in data["added_tokens"] if not t["content"].startswith("<0x")]
@@ -149,6 +156,57 @@ def unigram(**options):
     return tokenizer
 
 
+def double_array(keys):
+    """The units of SentencePiece's trie: offset << 10, has a value << 8, byte; or 1 << 31, value."""
+    root = {}
+    for key, value in keys.items():
+        node = root
+        for byte in key:
+            node = node.setdefault(byte, {})
+        node[-1] = value
+    units, taken, bases = {}, {0}, set()
+
+    def place(node, at, byte):
+        children = [max(child, 0) for child in node]
+        offset = next(o for o in range(1, 1 << 21) if at ^ o not in bases and not any(at ^ o ^ c in taken for c in children))
+        base = at ^ offset
+        bases.add(base)
+        taken.update(base ^ c for c in children)
+        units[at] = offset << 10 | (-1 in node) << 8 | byte
+        for child, inner in node.items():
+            if child < 0:
+                units[base] = 1 << 31 | inner
+            else:
+                place(inner, base ^ child, child)
+
+    place(root, 0, 0)
+    return [units.get(i, 0) for i in range((max(taken) // 256 + 1) * 256)]
+
+
+def precompiled(rules):
+    texts, keys = b"", {}
+    for text, to in rules.items():
+        keys[text.encode()] = len(texts)
+        texts += to.encode() + b"\0"
+    units = double_array(keys)
+    return N.Precompiled(struct.pack(f"<{len(units) + 1}I", 4 * len(units), *units) + texts)
+
+
+def small_charsmap():
+    """Some of nmt_nfkc, with clusters of several characters, and A to a, which takes the marks behind it away."""
+    rules = {c: unicodedata.normalize("NFKC", c) for text in texts for c in text if unicodedata.normalize("NFKC", c) != c}
+    rules.update({unicodedata.normalize("NFD", c): c for c in "éèñ가각が"})
+    rules.update({c: " " for c in "\t\n\r\u200d\u2028\ufeff\u3000\u00a0\u2003"})
+    rules.update({c: "" for c in "\x01\x7f\u00ad\u202e"})
+    return precompiled({**rules, "\r\n": " ", "A": "a", "Aa": "b", "😀": ":-)"})
+
+
+def xlm_r(normalizer):
+    tokenizer = unigram(prepend_scheme="always", replacement="▁")
+    tokenizer.normalizer = normalizer()
+    return tokenizer
+
+
 llama_2_decoder = D.Sequence([D.Replace("▁", " "), D.ByteFallback(), D.Fuse(), D.Strip(" ", 1, 0)])
 families = {
     "gpt2": gpt2,
@@ -158,6 +216,8 @@ families = {
     "qwen2": qwen2,
     "o200k": lambda: byte_level(split(o200k)),
     "deepseek": lambda: byte_level(split(deepseek, P.Split(Regex(r"\p{N}{1,3}"), "isolated"), P.Split(Regex("[一-龥぀-ゟ゠-ヿ]+"), "isolated"))),
+    "cl100k": lambda: byte_level(split(cl100k)),
+    "kimi": lambda: byte_level(split(kimi)),
     "roberta": roberta,
     "llama_2": lambda: sentence_pieces(N.Sequence([N.Prepend("▁"), N.Replace(" ", "▁")]), None, llama_2_decoder),
     "mistral": lambda: sentence_pieces(None, P.Metaspace(prepend_scheme="first", split=False), llama_2_decoder),
@@ -166,6 +226,9 @@ families = {
     "bert": lambda: bert(lowercase=True),
     "bert_cased": lambda: bert(lowercase=False),
     "unigram": lambda: unigram(prepend_scheme="always"),
+    "xlm_r": lambda: xlm_r(lambda: N.Sequence([small_charsmap(), N.Replace(Regex(" {2,}"), " ")])),
+    "albert": lambda: xlm_r(lambda: N.Sequence([N.Replace("``", '"'), N.NFKD(), N.StripAccents(), N.Lowercase(), small_charsmap()])),
+    "t5": lambda: xlm_r(lambda: N.Sequence([N.Nmt(), N.NFKC(), N.Replace(Regex(" {2,}"), " "), N.Prepend("▁")])),
     "plain": lambda: trained(M.BPE(unk_token="[UNK]", continuing_subword_prefix="##", end_of_word_suffix="</w>"),
                              T.BpeTrainer(vocab_size=500, special_tokens=["[UNK]"], continuing_subword_prefix="##", end_of_word_suffix="</w>", limit_alphabet=100, show_progress=False),
                              N.Sequence([N.NFD(), N.StripAccents(), N.Lowercase()]), P.Sequence([P.Whitespace(), P.Punctuation()]), D.BPEDecoder()),

@@ -166,4 +166,130 @@ TEST_CASE("a charsmap that can't be read is an error", "[tokenizers]") {
   CHECK(tokenizer(parts).encoding("ab").ids == Ids{1, 2});
 }
 
+TEST_CASE("patterns split as in the reference", "[golden][tokenizers]") {
+  struct Row {
+    const char *pattern, *text, *pieces;
+  };
+  const Row rows[] = {
+      {"\\p{N}{1,3}+", "12345 6", "12345| |6"},
+      {"(?>\\p{N}{1,3})", "12345 6", "123|45| |6"},
+      {"a*+a", "aaa", "aaa"},
+      {"a?+a", "aaa", "aa|a"},
+      {"[ab]++", "abcba", "ab|c|ba"},
+      {"(?>a|ab)c", "abc ac", "abc |ac"},
+      {"(?>[ab]+)b?", "abab c", "abab| c"},
+      {"a+?", "aa", "a|a"},
+      {"a?\?b", "ab", "ab"},
+      {"a{1,2}?", "aaa", "a|a|a"},
+      {"a{2}?", "aaaa", "aa|aa"},
+      {"a{,2}", "aaaa", "aa|aa"},
+      {"a{2}{2}", "aaaaa", "aaaa|a"},
+      {"a{x}", "a{x}", "a{x}"},
+      {"^a", "a\na\n", "a|\n|a|\n"},
+      {"a$", "a\na", "a|\n|a"},
+      {"^", "ab\ncd\n", "ab\n|cd\n"},
+      {"$", "ab\ncd\n", "ab|\ncd|\n"},
+      {"\\Aa", "aaa", "a|aa"},
+      {"a\\z", "aaa", "aa|a"},
+      {"a\\Z", "aa\n", "a|a|\n"},
+      {"\\b", "ab cd", "ab| |cd"},
+      {"\\B", "abc d", "a|b|c d"},
+      {"\\b\303\251+\\b", "\303\251\303\251 \303\251a", "\303\251\303\251| \303\251a"},
+      {"(?i)b|c", "aBC", "a|B|C"},
+      {"a(?i)b|c", "aBaC C", "aB|aC| C"},
+      {"(?i)a(?-i)b", "AbAB", "Ab|AB"},
+      {"(?-i:a)", "aA", "a|A"},
+      {"(?i:k)", "kK\342\204\252", "k|K|\342\204\252"},
+      {"(?i)\\x41", "aA", "a|A"},
+      {"\\x41\\x{4e00}\\u4e01", "A\344\270\200\344\270\201", "A\344\270\200\344\270\201"},
+      {"\\h+", "0aFg", "0aF|g"},
+      {"\\H+", "0aFg", "0aF|g"},
+      {"[\\x41-\\x43]+", "ABCD", "ABC|D"},
+      {"\\e\\f\\a\\v", "\033\014\007\013", "\033\014\007\013"},
+      {"[\\b]", "a\010b", "a|\010|b"},
+      {"\\p{Z}", "a b\343\200\200", "a| |b|\343\200\200"},
+      {"\\p{Mn}+", "e\314\201x", "e|\314\201|x"},
+      {"\\p{Pd}", "a-b\342\200\224", "a|-|b|\342\200\224"},
+      {"\\p{Sc}", "5\342\202\254 $", "5|\342\202\254| |$"},
+      {"\\p{Nl}", "a\342\205\2478", "a|\342\205\247|8"},
+      {"\\p{C}+", "a\342\200\215\001b", "a|\342\200\215\001|b"},
+      {"\\p{Cn}", "a\315\270b", "a|\315\270|b"},
+      {"\\P{^Lu}+", "aABb", "a|AB|b"},
+      {"\\p{Han}+", "a\346\274\242\345\255\227b", "a|\346\274\242\345\255\227|b"},
+      {"\\p{Hiragana}+", "\343\201\213\343\202\253", "\343\201\213|\343\202\253"},
+      {"\\p{Katakana}+", "\343\201\213\343\202\253\343\202\277", "\343\201\213|\343\202\253\343\202\277"},
+      {"\\p{Hangul}+", "a\355\225\234\352\265\255b", "a|\355\225\234\352\265\255|b"},
+      {"\\p{Thai}+", "a\340\270\252\340\270\247\340\270\261b", "a|\340\270\252\340\270\247\340\270\261|b"},
+      {"\\p{Cyrillic}+", "a\320\274\320\270\321\200b", "a|\320\274\320\270\321\200|b"},
+      {"\\p{Greek}+", "a\316\273\317\214\316\263b", "a|\316\273\317\214\316\263|b"},
+      {"\\p{Latin}+", "\316\273a\303\251\316\273", "\316\273|a\303\251|\316\273"},
+      {"\\p{Arabic}+", "a\330\271\330\261\330\250b", "a|\330\271\330\261\330\250|b"},
+      {"\\p{Hebrew}+", "a\327\251\327\234b", "a|\327\251\327\234|b"},
+      {"\\p{Devanagari}+", "a\340\244\250\340\244\256b", "a|\340\244\250\340\244\256|b"},
+      {"[a-z&&[^b]]+", "abcd", "a|b|cd"},
+      {"[\\p{L}&&[^\\p{Han}]]+", "ab\346\274\242c", "ab|\346\274\242|c"},
+      {"[a-c&&b-d&&c]+", "abcd", "ab|c|d"},
+      {"[^a-c&&b-d]+", "abcd", "a|bc|d"},
+      {"[a[b-d]]+", "abcde", "abcd|e"},
+      {"[^a[b]]+", "abcd", "ab|cd"},
+      {" ?[^(\\s|[.,!?])]+", "Hi (you), no", "Hi| (|you|),| no"},
+      {"[]a]+", "a]b", "a]|b"},
+      {"[^]a]+", "a]b", "a]|b"},
+      {"[a-c-e]+", "a-ed", "a-e|d"},
+      {"(?:|a)*", "aa", "a|a"},
+      {"(?:a|)*", "aa", "aa"},
+      {"(?:a*)*b", "aab", "aab"},
+      {"(?:a?\?)*", "aa", "a|a"},
+      {"[\\r\\n]*+\\s++$|\\s", "a \n ", "a| \n "}};
+  for (const Row& row : rows) {
+    INFO(row.pattern);
+    CHECK(pieces(row.pattern, row.text) == row.pieces);
+  }
+}
+
+TEST_CASE("a pattern that is not known here is an error with its place", "[tokenizers]") {
+  const std::pair<const char*, const char*> refused[] = {
+      {"(?<=a)b", "a group that is not known at character 2"},
+      {"(?<n>a)", "a group that is not known"},
+      {"(?m:.)", "a group that is not known"},
+      {"(a)\\1", "an escape that is not known"},
+      {"\\R", "an escape that is not known"},
+      {"\\p{Letter}", "a class that is not known, \\p{Letter} (known are the categories, such as Lu, and the scripts"},
+      {"\\pL", "a class that is not \\p{…}"},
+      {"[[:alpha:]]", "a class [:…:]"},
+      {"\\xE9", "a number of a character that is none"},
+      {"\\x{D800}", "a number of a character that is none"},
+      {"[\\w-a]", "a range that begins with a class"},
+      {"[a-\\d]", "a range without an end"},
+      {"[b-a]", "a range that falls"},
+      {"[a", "an end that is missing"},
+      {"(a", "'(' without ')'"},
+      {"a)", "')' without '('"},
+      {"+a", "a repetition of nothing"},
+      {"{2}", "a repetition of nothing"},
+      {"^*", "a repetition of what has no characters"},
+      {"a*?*", "a repetition of a lazy or possessive repetition"},
+      {"a{3,2}", "with m below n"},
+      {"a{1001}", "a repetition of more than 1000 times"},
+      {"(?:a{1000}){1000}", "more than 10000 steps"},
+      {"(?i:\xC3\xA9)", "a letter beyond ASCII in a group (?i:…)"},
+      {"(?i:ss)", "letters that may be one character"},
+      {"(?i:[\\p{L}])", "a class of letters in brackets in a group (?i:…)"}};
+  for (const auto& [pattern, why] : refused) {
+    INFO(pattern);
+    CHECK_THROWS_WITH(pieces(pattern, "a"), Contains(why));
+  }
+  CHECK_THROWS_WITH(pieces(std::string(60, '(') + std::string(60, ')'), "a"), Contains("too many groups in groups"));
+  CHECK_THROWS_WITH(pieces(std::string(60, '['), "a"), Contains("too many classes in classes"));
+  CHECK_THROWS_WITH(pieces("a" + std::string(60, '*'), "a"), Contains("too many repetitions of repetitions"));
+}
+
+TEST_CASE("possessive and lazy repetitions of much take no time", "[tokenizers]") {
+  const std::string many(20000, 'a');
+  for (const char* const pattern :
+       {"(?>a+)b", "a++b", "(?:a*?)*?b", "(?:(?>a|b)+)+c", "(?:a|aa)++b", "(?:(?:){1000}){1000}b"})
+    CHECK(pieces(pattern, std::string(2000, 'a')) == std::string(2000, 'a'));
+  CHECK(pieces("\\w++$", many) == many);
+}
+
 }  // namespace fit::test::tokenizer_parts_test
