@@ -44,7 +44,8 @@ bool is_word(char32_t c);         // \w of added tokens and of the pre-tokenizer
 bool is_regex_word(char32_t c);   // \w of patterns
 
 /// Whether a grapheme cluster goes on from one character to the next, by the rules of Unicode Standard Annex 29 without
-/// those for Hangul, conjuncts, emoji and flags (GB6 to GB8, GB9c to GB13), whose clusters have more than five bytes.
+/// those for Hangul, conjuncts, emoji and flags (GB6 to GB8, GB9c to GB13), whose clusters have more than five bytes
+/// (but the last part of one, alone, may have fewer).
 bool is_joined(char32_t character, char32_t next);
 
 /// A set of characters. It lives as long as the program.

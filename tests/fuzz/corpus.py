@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """corpus.py: writes the files that fuzzing and the tests begin with, good ones and hostile ones, each named after what is
 wrong with it, to tests/fuzz/corpus."""
+import base64
 import gzip
 import io
 import json
@@ -331,6 +332,13 @@ bert_parts = dict(normalizer={"type": "BertNormalizer", "clean_text": True, "han
                                   "pair": [], "special_tokens": {"[CLS]": {"id": "[CLS]", "ids": [4], "tokens": ["[CLS]"]}}})
 
 
+def charsmap(place):
+    """The double array of one key, "t", whose text is at a place: of "T", or outside."""
+    units = [256 << 10] + [0] * 511
+    units[256 ^ ord("t")], units[1] = (256 ^ ord("t") ^ 1) << 10 | 1 << 8 | ord("t"), 1 << 31 | place
+    return base64.b64encode(struct.pack("<513I", 4 * 512, *units) + b"T\0").decode()
+
+
 def splits(pattern):
     return {"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False},
                                                   {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": True}]}
@@ -342,6 +350,11 @@ for name, data in {
                           added_tokens=[{"id": 6, "content": "<s>", "single_word": False, "lstrip": True, "rstrip": True, "normalized": True, "special": True}],
                           decoder={"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}),
     "ok_unigram": tokenizer(unigram_model, normalizer={"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Lowercase"}]}),
+    "ok_precompiled": tokenizer(unigram_model, normalizer={"type": "Sequence", "normalizers": [
+        {"type": "Precompiled", "precompiled_charsmap": charsmap(0)}, {"type": "NFKC"}, {"type": "Nmt"}]}),
+    "charsmap_outside": tokenizer(unigram_model, normalizer={"type": "Precompiled", "precompiled_charsmap": charsmap(1 << 30)}),
+    "charsmap_short": tokenizer(unigram_model, normalizer={"type": "Precompiled", "precompiled_charsmap": "//////8="}),
+    "pattern_possessive": tokenizer(pair_model, pre_tokenizer=splits("(?i:'s)|[^\\r\\n\\p{L}&&[^x]]?+\\p{Han}++|(?>\\s++$|^a*?)|\\b\\x41{2}?")),
     "id_huge": tokenizer({**word_model, "vocab": {"[UNK]": 1 << 63}}),
     "id_twice": tokenizer({**word_model, "vocab": {"[UNK]": 0, "a": 0}}),
     "id_negative": tokenizer({**word_model, "vocab": {"[UNK]": -1}}),
