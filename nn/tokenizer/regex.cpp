@@ -10,7 +10,6 @@
 namespace fit::text {
 namespace {
 
-constexpr const char* regex_op = "Tokenizer";
 constexpr std::size_t longest_program = 10'000;
 constexpr std::size_t most_places = std::size_t{1} << 27;
 

@@ -8,7 +8,6 @@
 namespace fit::text {
 namespace {
 
-constexpr const char* regex_op = "Tokenizer";
 constexpr int deepest_group = 50;
 constexpr std::size_t unlimited = SIZE_MAX, largest_count = 1000;
 

@@ -11,6 +11,8 @@
 
 namespace fit::text {
 
+inline constexpr const char* regex_op = "Tokenizer";  // in errors
+
 /// One character of a pattern: ranges, classes and sets, joined; of these what all of `also` hold.
 class RegexSet {
  public:
