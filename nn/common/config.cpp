@@ -21,7 +21,7 @@ Config::Config(const char* op, const std::string& path, InputFile&& file, const 
 Config::Config(const char* op, const std::string& path, const std::vector<std::string>& absent,
                const JsonLimits& limits)
     : Config(op, path, InputFile(op, path), limits) {
-  absent_.insert(absent.begin(), absent.end());
+  absent_ = std::make_shared<const std::set<std::string>>(absent.begin(), absent.end());
 }
 
 Config::Config(const char* op, const std::string& path, const Value& object)
@@ -37,7 +37,10 @@ Config::Config(const Config& outer, const std::string& before, const Value& obje
       before_(outer.before_ + before + '.'),
       json_(outer.json_),
       object_(&object),
+      absent_(outer.absent_),
       read_(std::make_shared<std::set<std::string>>()) {}
+
+bool Config::is_absent(const std::string& key) const { return absent_ && absent_->count(before_ + key) > 0; }
 
 void Config::fail_text(const std::string& key, const std::string& why) const {
   throw FileError(joined('[', op_, "] ", path_, ": ", before_, key, why));
@@ -47,14 +50,14 @@ const Config::Value& Config::value(const std::string& key) const {
   read_->insert(key);
   static const Value nothing;
   const Value* const found = object_->find(key);
-  return !found || absent_.count(key) > 0 ? nothing : *found;
+  return !found || is_absent(key) ? nothing : *found;
 }
 
 bool Config::has(const std::string& key) const { return !value(key).is_null(); }
 
 bool Config::contains(const std::string& key) const {
   read_->insert(key);
-  return object_->contains(key) && absent_.count(key) == 0;
+  return object_->contains(key) && !is_absent(key);
 }
 
 const Config::Value& Config::needed(const std::string& key, const Value& absent, bool (Value::*is)() const noexcept,
@@ -104,7 +107,7 @@ std::vector<Config> Config::objects(const std::string& key) const {
 
 void Config::check_all_read(const char* advice) const {
   for (const auto& [key, v] : object_->items())
-    if (read_->count(key) == 0 && absent_.count(key) == 0 && !is_off(v))
+    if (read_->count(key) == 0 && !is_absent(key) && !is_off(v))
       fail(shown(key), " is ", shown(v.dump()), ": this key is not known here, and could change the result", advice);
 }
 

@@ -14,7 +14,8 @@ class Config {
  public:
   using Value = Json;
 
-  /// Throws FileError unless the file is a JSON object. The keys `absent` are read as if they were not there.
+  /// Throws FileError unless the file is a JSON object. The keys `absent` are read as if they were not there;
+  /// "rope_scaling.factor" is one of an object inside.
   Config(const char* op, const std::string& path, const std::vector<std::string>& absent = {},
          const JsonLimits& limits = {16, 100'000});
   /// The object that a file holds, whose name is in messages.
@@ -52,6 +53,7 @@ class Config {
   const std::string& path() const { return path_; }
 
  private:
+  bool is_absent(const std::string& key) const;
   [[noreturn]] void fail_text(const std::string& key, const std::string& why) const;
   const Value& needed(const std::string& key, const Value& absent, bool (Value::*is)() const noexcept,
                       const char* type) const;
@@ -60,7 +62,7 @@ class Config {
   std::string path_, before_;
   std::shared_ptr<const Json> json_;  // the file
   const Value* object_;
-  std::set<std::string> absent_;
+  std::shared_ptr<const std::set<std::string>> absent_;  // with the names before them; null: none
   std::shared_ptr<std::set<std::string>> read_;
 };
 

@@ -40,23 +40,6 @@ std::string weights_of(const std::string& folder) {
                        : ""));
 }
 
-// Removes a key, or "outer.inner", the key of an object inside.
-void remove(io::Json& object, const std::string& key) {
-  auto& items = object.items();
-  const auto found = std::find_if(items.begin(), items.end(), [&](const auto& item) { return item.key == key; });
-  if (found != items.end()) return void(items.erase(found));
-  for (auto& [outer, inner] : items)
-    if (inner.is_object() && starts_with(key, outer + '.')) remove(inner, key.substr(outer.size() + 1));
-}
-
-Config config_without(const std::vector<std::string>& ignored, const std::string& path) {
-  io::InputFile file(load_op, path);
-  io::Json all = io::parse_json(file, file.rest(), {16, 100'000});
-  if (!all.is_object()) file.fail("expected a JSON object, found ", all.type_name());
-  for (const std::string& key : ignored) remove(all, key);
-  return {load_op, path, all};
-}
-
 void shorten(GPTOptions& o, const PretrainedOptions& options) {
   const std::int64_t length = options.context_length();
   if (length == 0 || length == o.context_length()) return;
@@ -177,7 +160,7 @@ GenerateOptions generation_of(const std::string& folder, const Config& config, c
                               const PretrainedOptions& options) {
   const std::string path = in_folder(folder, "generation_config.json");
   const std::int64_t vocab_size = gpt.options().vocab_size();
-  if (is_there(path)) return generation_of(config_without(options.ignored_keys(), path), vocab_size);
+  if (is_there(path)) return generation_of(Config(load_op, path, options.ignored_keys()), vocab_size);
   GenerateOptions o;
   return o.stop_tokens(tokens_of(config, "eos_token_id", vocab_size)).temperature(0);
 }
@@ -227,7 +210,7 @@ BERT& Pretrained::bert() const { return of_class<BERT>(model, family, "bert"); }
 Pretrained load_pretrained(const std::string& folder, const PretrainedOptions& options) {
   if (!is_floating(options.dtype()))
     check::fail(load_op, "dtype is ", options.dtype(), ": it must be floating; nn::quantize_() makes int8 weights");
-  const Config config = config_without(options.ignored_keys(), in_folder(folder, "config.json"));
+  const Config config(load_op, in_folder(folder, "config.json"), options.ignored_keys());
   config.ignore(hub::harmless_keys());
   Pretrained all;
   all.family = hub::model_type(config);
