@@ -49,15 +49,22 @@ struct TokenizerOptions {
 /// WordPiece, WordLevel, Unigram; TemplateProcessing, BertProcessing, RobertaProcessing; and the decoders of these; and
 /// sequences of them.
 ///
-/// Patterns mean what Oniguruma means by them, by which Hugging Face's tokenizers split, so \p{N}{1,3}+ is a repetition
-/// of a repetition, not a possessive one. They have groups (…), (?:…), (?>…), (?i:…), (?i); (?=…), (?!…); ^ $ \A \z \Z
-/// \b \B; repetitions ? * + {n,m}, lazy and possessive; classes […], also in classes, with &&; \s \d \w \h and their
-/// opposites; \p{…} with the general categories and the scripts Arabic, Armenian, Bengali, Bopomofo, Cyrillic,
-/// Devanagari, Georgian, Greek, Han, Hangul, Hebrew, Hiragana, Katakana, Khmer, Lao, Latin, Tamil, Telugu, Thai; \x41,
-/// \x{1F600}, \u4e00. An Error is: lookbehind, back references and named groups; the options m, s and x; other
-/// properties, long names of categories, and [[:alpha:]]; \R \X \K \G \N \O \y and octal numbers; a repetition of a
-/// lazy or possessive one; and without case, letters beyond ASCII, classes of letters in brackets, and ss, st, ff, fi,
-/// fl. Without look ahead and (?>…), no pattern takes longer than its length times that of the text.
+/// Patterns mean what Oniguruma means by them, by which Hugging Face's tokenizers split. They have
+///
+///     groups        (…) (?:…) (?>…) (?i:…) (?i)
+///     looks ahead   (?=…) (?!…)
+///     places        ^ $ \A \z \Z \b \B
+///     repetitions   ? * + {n,m}, lazy (*?) and possessive (*+); {1,3}+ repeats a repetition
+///     classes       […] […[…]] […&&…] \s \d \w \h \S \D \W \H
+///     properties    \p{…} \P{…}: the general categories, and the scripts Arabic, Armenian, Bengali, Bopomofo,
+///                   Cyrillic, Devanagari, Georgian, Greek, Han, Hangul, Hebrew, Hiragana, Katakana, Khmer, Lao,
+///                   Latin, Tamil, Telugu, Thai
+///     characters    \x41 \x{1F600} \u4e00
+///
+/// Other escapes and properties, long names of categories, and [[:alpha:]] are an Error; so are lookbehind, back
+/// references, named groups, the options m, s and x, octal numbers, and a repetition of a lazy or possessive one; and
+/// without case, letters beyond ASCII, classes of letters in brackets, and ss, st, ff, fi, fl. Without look ahead and
+/// atomic groups, no pattern takes longer than its length times that of the text.
 class Tokenizer final : public Vocabulary {
  public:
   /// Reads tokenizer.json. Throws FileError, with the file and the key.
