@@ -16,7 +16,8 @@ void gemm_bf16_native(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, 
                       const BFloat16* kept) {
   const Bf16PackedA<A> rows(p, a);
   const Bf16PackedB<B> cols(p, b, kept);
-  const bool nontemporal = std::is_same_v<C, float> && p.beta == 0 && p.ldc == p.n && stores_nontemporal(c, p.m, p.n);
+  const bool nontemporal = std::is_same_v<C, float> && p.beta == 0 && p.ldc == p.n && is_whole_lines(c, p.n) &&
+                           stores_nontemporal(c, p.m, p.n);
   const bool symmetric = !then.bias && is_symmetric(p, a, b);
   gemm_bf16_parts(p, loop, rows, cols, [&](Bf16Block& block, std::int64_t row, std::int64_t col) {
     if (symmetric) {  // from the diagonal on

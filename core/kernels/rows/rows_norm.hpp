@@ -9,7 +9,7 @@
 // Normalisation of contiguous rows of n numbers, float and double. `layer` subtracts the row's mean; `rms` does not
 // (its mean is 0). weight and bias have n numbers and may be null. mean and rstd = 1 / sqrt(variance + eps) are one
 // double for each row: for rows far from 0, a float mean would lose the precision of the differences. nontemporal: y or
-// dx, with rows aligned to 64 bytes, bypasses the caches (stores_nontemporal()). Rounded by operation, with at least 8
+// dx bypasses the caches (stores_nontemporal()). Rounded by operation, with at least 8
 // chains of additions along a row and 1 across rows. Squares may leave the range of T: rstd is then far from 1,
 // infinite or NaN, and ops/normalization.cpp calls again with a scaled row.
 namespace fit::kernels {

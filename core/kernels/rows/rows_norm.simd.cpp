@@ -62,7 +62,7 @@ void forward(T* y, double* mean, double* rstd, const T* x, const T* weight, cons
     rstd[r] = 1 / std::sqrt((variance > 0 || variance != variance ? variance : 0.0) + eps);
     const Centre<T> centre(middle);
     const V scale(static_cast<T>(rstd[r]));
-    for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a) {
+    for_each_vector_nontemporal<V>(nontemporal, y, n, [&](std::int64_t i, auto a) {
       const V v = a.template load<V>(x + i, T(0));
       V h = (Layer ? centre.from(v) : v) * scale;
       if (weight && bias)
@@ -106,7 +106,7 @@ void backward(T* dx, T* dweight, T* dbias, const T* x, const T* dy, const T* wei
     });
     if (!dx) continue;
     const V mean_g(Layer ? sum_g.sum() / static_cast<T>(n) : T(0)), mean_gh(sum_gh.sum() / static_cast<T>(n));
-    for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a) {
+    for_each_vector_nontemporal<V>(nontemporal, dx, n, [&](std::int64_t i, auto a) {
       a.store(scale * fnma(normalised(i, a), mean_gh, weighted(i, a) - mean_g), dx + i);
     });
     dx += n;

@@ -97,7 +97,7 @@ N cross_entropy(const N* x, std::int64_t n, std::int64_t target) {
 
 // `slices` slices of n numbers each, in one of two layouts. stride = 1: contiguous, one after another. Otherwise side
 // by side: the elements of a slice are `stride` apart, and the next slice begins one element later. nontemporal: the
-// result (contiguous slices aligned to 64 bytes) bypasses the caches (stores_nontemporal()).
+// result (contiguous slices) bypasses the caches (stores_nontemporal()).
 template <class T>
 struct SoftmaxRows {
   // y = e^(x - max) / (1 + rest)
@@ -113,7 +113,7 @@ struct SoftmaxRows {
   // For one contiguous slice: its maximum, and the sum of e^(x - max) without the 1 of one maximum.
   void (*max_and_rest)(const T* x, std::int64_t n, T& max, T& rest);
   // y = e^(x - max) scale, for one contiguous slice.
-  void (*scaled_exp)(T* y, const T* x, std::int64_t n, T max, T scale);
+  void (*scaled_exp)(T* y, const T* x, std::int64_t n, T max, T scale, bool nontemporal);
   // y += log1p(x)
   void (*add_log1p)(T* y, const T* x, std::int64_t n);
   // Of one number, with the bits that vectors have everywhere. (Those of the C library depend on it and the processor.)

@@ -67,11 +67,12 @@ void max_and_rest(const T* x, std::int64_t n, T& max, T& rest) {
 }
 
 template <class T>
-void scaled_exp(T* y, const T* x, std::int64_t n, T max, T scale) {
+void scaled_exp(T* y, const T* x, std::int64_t n, T max, T scale, bool nontemporal) {
   using V = Vec<T>;
-  for_each_vector<V>(n, [&](std::int64_t i, auto a) {
+  for_each_vector_nontemporal<V>(nontemporal, y, n, [&](std::int64_t i, auto a) {
     a.store(math::exp_limited(a.template load<V>(x + i, T(0)) - V(max)) * V(scale), y + i);
   });
+  if (nontemporal) fence_nontemporal_stores();
 }
 
 template <class T>
@@ -156,7 +157,7 @@ void softmax(T* y, const T* x, std::int64_t slices, std::int64_t n, std::int64_t
   for (std::int64_t l = 0; l < slices; ++l, x += n, y += n) {
     T* const terms = nontemporal && n <= size ? buffer : y;
     const V scale(T(1) / static_cast<T>(1 + rest_of_exps<true>(terms, x, n, row_max(x, n))));
-    for_each_vector_nontemporal<V>(terms == buffer, n, [&](std::int64_t i, auto a) {
+    for_each_vector_nontemporal<V>(terms == buffer, y, n, [&](std::int64_t i, auto a) {
       a.store(a.template load<V>(terms + i, T(0)) * scale, y + i);
     });
   }
@@ -171,8 +172,9 @@ void log_softmax(T* y, const T* x, std::int64_t slices, std::int64_t n, std::int
     T max, rest;
     max_and_rest(x, n, max, rest);
     const V m(max), log_sum(math::log1p(rest));
-    for_each_vector_nontemporal<V>(
-        nontemporal, n, [&](std::int64_t i, auto a) { a.store(a.template load<V>(x + i, T(0)) - m - log_sum, y + i); });
+    for_each_vector_nontemporal<V>(nontemporal, y, n, [&](std::int64_t i, auto a) {
+      a.store(a.template load<V>(x + i, T(0)) - m - log_sum, y + i);
+    });
   }
   if (nontemporal) fence_nontemporal_stores();
 }
@@ -241,7 +243,7 @@ void backward(T* dx, const T* y, const T* dy, std::int64_t slices, std::int64_t 
         sums[j] += Op::term(a.template load<V>(y + i, T(0)), a.template load<V>(dy + i, T(0)), leading);
       });
       const V sum(sums.sum());
-      for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a) {
+      for_each_vector_nontemporal<V>(nontemporal, dx, n, [&](std::int64_t i, auto a) {
         a.store(Op::result(a.template load<V>(y + i, T(0)), a.template load<V>(dy + i, T(0)), leading, sum), dx + i);
       });
     }

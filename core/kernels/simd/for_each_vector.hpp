@@ -1,5 +1,6 @@
 #pragma once
 #include "kernels/simd/narrow.hpp"
+#include "kernels/simd/nontemporal.hpp"
 
 // Loops along a row by full vectors, and its tail. For *.simd.cpp files only.
 namespace fit::kernels {
@@ -52,9 +53,14 @@ inline void for_each_vector(std::int64_t n, const F& f) {
   if (i < n) f(i, Tail{n - i});
 }
 
-template <class V, class F>
-inline void for_each_vector_nontemporal(bool nontemporal, std::int64_t n, const F& f) {
-  nontemporal ? for_each_vector<V, NonTemporal>(n, f) : for_each_vector<V>(n, f);
+// Calls f(i, access) for the vectors of a row y, which f stores. If nontemporal, stores bypass the caches from the
+// first whole line of y on.
+template <class V, class T, class F>
+inline void for_each_vector_nontemporal(bool nontemporal, const T* y, std::int64_t n, const F& f) {
+  if (!nontemporal) return for_each_vector<V>(n, f);
+  const std::int64_t to_line = to_next_line(y), head = to_line < n ? to_line : n;
+  for_each_vector<V>(head, f);
+  for_each_vector<V, NonTemporal>(n - head, [&](std::int64_t i, auto a) { f(head + i, a); });
 }
 
 }  // namespace FIT_ISA_NAMESPACE

@@ -43,6 +43,7 @@ Tensor fused_gradient(const Tensor& logits, const Tensor& targets, const Tensor&
     T* const to = dx.fresh<T>();
     const T* const x = logits.data<T>().data();
     const W *const max = stats.data<W>().data(), *const g = wide_dy.data<W>().data();
+    const bool nontemporal = !narrow<T> && to != x && kernels::stores_nontemporal(to, rows, n);
     each_row(logits, [&](std::int64_t r) {
       if (target[r] == ignore_index) {
         std::fill_n(to + r * n, n, T(0));
@@ -53,7 +54,7 @@ Tensor fused_gradient(const Tensor& logits, const Tensor& targets, const Tensor&
       W* const out = wide.target(to + r * n);
       const W rest = max[rows + r], sum = 1 + rest;
       const bool is_max = row[target[r]] == max[r];  // before `out` overwrites the row
-      exps(out, row, n, max[r], g[r] / sum);
+      exps(out, row, n, max[r], g[r] / sum, nontemporal);
       W& of_target = out[target[r]];
       of_target = is_max ? -g[r] * (rest / sum) : of_target - g[r];
       wide.store(to + r * n, n);

@@ -222,7 +222,7 @@ void check_softmax(const Lines& lines, std::int64_t offset) {
   INFO("max_and_rest, " << sizeof(T) << " bytes, " << lines << ", " << worst);
   CHECK(worst.within_bounds());
   GuardedBuffer<T> scaled(lines.n, offset);
-  k.scaled_exp(scaled.data(), x.data(), lines.n, max, T(0.3));
+  k.scaled_exp(scaled.data(), x.data(), lines.n, max, T(0.3), lines.nontemporal);
   check_lines("scaled_exp", lines, scaled, [&](std::int64_t) {
     for (std::size_t i = 0; i < numbers.size(); ++i) expected[i] = exp(numbers[i] - largest) * R(T(0.3));
     return expected;
@@ -235,6 +235,9 @@ void check_softmaxes() {
     for (const std::int64_t n : {1, 3, 7, 33, 257, 2049, 4101})
       for (const std::int64_t offset : {0, 1}) check_softmax<T>({count, n, 1, false}, offset);
   for (const std::int64_t n : {16, 64, 4096, 4160}) check_softmax<T>({2, n, 1, true}, 0);
+  for (const std::int64_t count : {1, 3})  // rows that begin and end within a line of the cache
+    for (const std::int64_t n : {3, 17, 4091, 4101})
+      for (const std::int64_t offset : {0, 3}) check_softmax<T>({count, n, 1, true}, offset);
   for (const std::int64_t count : {1, 3, 7, 33, 257, 600})
     for (const std::int64_t n : {1, 3, 7, 33}) check_softmax<T>({count, n, count + 2, false}, 1);
 }
@@ -282,7 +285,7 @@ void check_norm(bool layer, std::int64_t rows, std::int64_t n, bool weighted, bo
                                  << weighted << ", bias " << biased << ", nontemporal " << nontemporal << ", around "
                                  << shift);
   const auto& k = kernels::norm_rows<T>();
-  const std::int64_t offset = nontemporal ? 0 : 1;
+  constexpr std::int64_t offset = 1;
   const double eps = 1e-3;
   std::mt19937_64 random(static_cast<std::uint64_t>(n));
   GuardedBuffer<T> x = drawn<T>(rows * n, offset, between(shift - 2, shift + 2), random), y(rows * n, offset);
@@ -428,14 +431,17 @@ TEST_CASE("norms of rows and their gradients are within the rounding of their re
   });
 }
 
-TEST_CASE("results go past the caches where they are large and each row begins a line", "[kernels]") {
+TEST_CASE("results go past the caches where they are large and their rows are long or whole lines", "[kernels]") {
   const auto at = [](std::uintptr_t address) { return reinterpret_cast<const float*>(address); };  // is not read
   const std::int64_t rows = 1 << 10, n = 1 << 11;                                                  // 8 MB
   CHECK(kernels::stores_nontemporal(at(4096), rows, n));
   CHECK(kernels::stores_nontemporal(at(4096 + 64), rows, n + 16));
-  CHECK_FALSE(kernels::stores_nontemporal(at(4096 + 32), rows, n));
-  CHECK_FALSE(kernels::stores_nontemporal(at(4096), rows, n + 8));
+  CHECK(kernels::stores_nontemporal(at(4096 + 32), rows, n));
+  CHECK(kernels::stores_nontemporal(at(4096), rows, n + 8));
   CHECK_FALSE(kernels::stores_nontemporal(at(4096), rows - 1, n));
+  CHECK(kernels::stores_nontemporal(at(4096), 4 * rows, n / 4));
+  CHECK_FALSE(kernels::stores_nontemporal(at(4096 + 32), 4 * rows, n / 4));
+  CHECK_FALSE(kernels::stores_nontemporal(at(4096), 4 * rows, n / 4 + 8));
 }
 
 TEST_CASE("an instruction set is chosen where this machine has it", "[kernels]") {
