@@ -1,4 +1,4 @@
-# The three libraries: core, nn above it, and plot above both. A layer is compiled in groups of sources with the same
+# The libraries: core, nn above it, hub and plot above both. A layer is compiled in groups of sources with the same
 # options, fit_sources(); fit_layer() makes a library of them.
 
 # fit_headers(LAYER HEADERS...) lets the sources of this layer and of those above it include these public headers. A shared

@@ -33,7 +33,7 @@ END
 
 build_fit() {
   g++ -O2 -std=c++17 -I"$top/core/include" -I"$top/nn/include" -I"$top/nn/plot/include" fit.cpp -o fit \
-    "$tree/libfit_plot.a" "$tree/libfit_nn.a" "$tree/libfit_core.a" \
+    "$tree/libfit_plot.a" "$tree/libfit_hub.a" "$tree/libfit_nn.a" "$tree/libfit_core.a" \
     -lopenblas -lz -pthread -Wl,--gc-sections  # as pkg-config says
 }
 build_libtorch() {

@@ -28,7 +28,7 @@ configure() { cmake -S "$here/$way" -B "$stage/build" -G Ninja "$@"; }
 # Building the libraries once more would take minutes: those that are there take the place of those in the folder $2, and
 # the two commands that are the consumer's own are run.
 build_with_library_of() {
-  cp "$1"/libfit_{core,nn,plot}.a "$2"
+  cp "$1"/libfit_*.a "$2"
   cd "$stage/build"
   eval "$(ninja -t commands consumer | grep -F main.cpp.o)"
   ./consumer >"$stage/said"
@@ -68,7 +68,7 @@ refuses_other_containers() {
 
 # libfit.so in the build tree $2, of the objects that are in the archives of $1: they are those of a shared library, too.
 link_shared() {
-  local name word words=() objects="-Wl,--whole-archive $(echo "$1"/libfit_{core,nn,plot}.a) -Wl,--no-whole-archive"
+  local name word words=() objects="-Wl,--whole-archive $(echo "$1"/libfit_*.a) -Wl,--no-whole-archive"
   cd "$2"
   name=$(ninja -t targets all | grep -oE '^libfit\.so\.[0-9]+\.[0-9]+\.[0-9]+')
   for word in $(ninja -t commands "$name" | grep -F -- "-o $name " | sed 's/^: && //; s/ && :.*//'); do
@@ -94,7 +94,7 @@ case $way in
     links_alone "$2" nn.a core.a
     cmake --install "$2" --prefix "$stage/prefix" >/dev/null
     configure "-DCMAKE_PREFIX_PATH=$stage/prefix"
-    ! ninja -C "$stage/build" -t commands consumer | grep -E 'libfit_(nn|plot)' || { echo "it links what is above core"; exit 1; }
+    ! ninja -C "$stage/build" -t commands consumer | grep -E 'libfit_(nn|hub|plot)' || { echo "it links what is above core"; exit 1; }
     cmake --build "$stage/build" --target consumer
     ! nm -C "$stage/build/consumer" | grep -E 'fit::(nn|optim|data|plot)::|fit::Trainer' ||
       { echo "its symbols are not of core alone"; exit 1; }

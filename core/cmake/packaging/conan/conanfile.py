@@ -51,5 +51,5 @@ class Fit(ConanFile):
     def package_info(self):
         self.cpp_info.set_property("cmake_find_mode", "none")  # fit's own package for CMake
         self.cpp_info.builddirs = ["lib/cmake/fit"]
-        self.cpp_info.libs = ["fit_plot", "fit_nn", "fit_core"]
+        self.cpp_info.libs = ["fit_plot", "fit_hub", "fit_nn", "fit_core"]
         self.cpp_info.system_libs = ["pthread"]
