@@ -33,17 +33,43 @@ T row_max(const T* x, std::int64_t n) {
   return m.max();
 }
 
+// Fetches the slice after x [n], line by line, while x is read; past the last slice this is harmless. A long slice is
+// fetched in several streams (memory_streams).
+template <class T>
+class NextSlice {
+ public:
+  NextSlice(const T* x, std::int64_t n) : next_(x + n) {
+    constexpr std::int64_t shortest = 32 << 10, longest = 512 << 10;  // bytes
+    const auto bytes = n * static_cast<std::int64_t>(sizeof(T));
+    if (bytes < shortest || bytes > longest) return;
+    shift_ = __builtin_ctz(static_cast<unsigned>(memory_streams));
+    lines_ = (n / line >> shift_) + 1;
+  }
+  // What corresponds to the line of x[i].
+  void fetch(std::int64_t i) const {
+    const std::int64_t l = i / line, stream = l & ((1 << shift_) - 1);
+    __builtin_prefetch(next_ + (stream * lines_ + (l >> shift_)) * line);
+  }
+
+ private:
+  static constexpr std::int64_t line = cache_line / static_cast<std::int64_t>(sizeof(T));
+  const T* next_;
+  int shift_ = 0;           // 2^shift streams
+  std::int64_t lines_ = 0;  // of each stream
+};
+
 // The sum of e^(x - max) without the 1 of one maximum; if Store, all terms are stored in y. Long rows are summed in
 // blocks, and the blocks in double.
 template <bool Store, class T>
 double rest_of_exps(T* y, const T* x, std::int64_t n, T max) {
   using V = Vec<T>;
   constexpr std::int64_t block = 2048;
+  const NextSlice<T> next(x, n);
   double total = 0, maxima = 0;
   for (std::int64_t at = 0; at < n; at += block) {
     Accumulators<T, 1> sum(T(0)), ones(T(0));
     accumulate<T, 1>(n - at < block ? n - at : block, [&](std::int64_t i, auto a, int j) {
-      __builtin_prefetch(x + n + at + i);  // the next slice; harmless past the last one
+      next.fetch(at + i);
       const V d = a.template load<V>(x + at + i, lowest<T>) - V(max), e = math::exp_limited(d);
       if constexpr (Store) a.store(e, y + at + i);
       const auto largest = d == V(T(0));
@@ -69,7 +95,9 @@ void max_and_rest(const T* x, std::int64_t n, T& max, T& rest) {
 template <class T>
 void scaled_exp(T* y, const T* x, std::int64_t n, T max, T scale, bool nontemporal) {
   using V = Vec<T>;
+  const NextSlice<T> next(x, n);
   for_each_vector_nontemporal<V>(nontemporal, y, n, [&](std::int64_t i, auto a) {
+    next.fetch(i);
     a.store(math::exp_limited(a.template load<V>(x + i, T(0)) - V(max)) * V(scale), y + i);
   });
   if (nontemporal) fence_nontemporal_stores();
