@@ -39,99 +39,142 @@ double column_width(const std::vector<std::string>& names) {
   return widest;
 }
 
-}  // namespace
-
-Figure token_lines(const Tensor& weights, const TokenLinesOptions& options) {
-  const NoGrad no_grad;
-  const Tensor w = of_heads(weights);
-  const std::int64_t H = w.size(0), Sq = w.size(1), Sk = w.size(2);
-  const auto queries = labels_of(token_lines_op, "query", options.queries(), Sq),
-             keys = labels_of(token_lines_op, "key", options.keys(), Sk);
-  if (!(options.least() >= 0 && options.least() < 1))
-    check::fail(token_lines_op, "least is ", options.least(), ": it must be in 0 … 1, without 1");
-
-  std::vector<Link> links;
-  std::vector<bool> broken(static_cast<std::size_t>(Sq), false);
-  const std::vector<double> values = w.to_vector<double>();
+// What is drawn.
+struct Links {
+  std::int64_t heads = 0;
+  std::vector<std::string> queries, keys;
+  std::vector<Link> list;    // the strongest last
+  std::vector<bool> broken;  // queries with a weight that is not finite
   double largest = 0;
+  std::vector<std::string> notes;
+};
+
+// Adds the positive weights of w [H, Sq, Sk].
+void add_weights(Links& links, const Tensor& w) {
+  const std::int64_t Sq = w.size(1), Sk = w.size(2);
+  const std::vector<double> values = w.to_vector<double>();
+  links.broken.resize(static_cast<std::size_t>(Sq));
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto at = static_cast<std::int64_t>(i);
     const Link link{at / (Sq * Sk), at / Sk % Sq, at % Sk, values[i]};
     if (link.weight < 0)
       check::fail(token_lines_op, "weights has the value ", link.weight, ": attention weights are not negative");
     if (std::isfinite(link.weight))
-      largest = std::max(largest, link.weight);
+      links.largest = std::max(links.largest, link.weight);
     else
-      broken[link.query] = true;
-    if (link.weight > 0 && std::isfinite(link.weight)) links.push_back(link);
+      links.broken[link.query] = true;
+    if (link.weight > 0 && std::isfinite(link.weight)) links.list.push_back(link);
   }
-  const auto weak = [&](const Link& l) { return l.weight < options.least() * largest; };
-  links.erase(std::remove_if(links.begin(), links.end(), weak), links.end());
-  std::vector<std::string> notes;
-  std::stable_sort(links.begin(), links.end(), [](const Link& a, const Link& b) { return a.weight < b.weight; });
-  if (links.size() > most_lines) {
-    notes.push_back("The " + std::to_string(most_lines) + " strongest of " + std::to_string(links.size()) + " lines.");
-    links.erase(links.begin(), links.end() - static_cast<std::ptrdiff_t>(most_lines));
+}
+
+// Removes weak links, and notes what the figure does not show.
+void keep_strongest(Links& links, double least) {
+  auto& list = links.list;
+  const auto weak = [&](const Link& l) { return l.weight < least * links.largest; };
+  list.erase(std::remove_if(list.begin(), list.end(), weak), list.end());
+  std::stable_sort(list.begin(), list.end(), [](const Link& a, const Link& b) { return a.weight < b.weight; });
+  if (list.size() > most_lines) {
+    links.notes.push_back("The " + std::to_string(most_lines) + " strongest of " + std::to_string(list.size()) +
+                          " lines.");
+    list.erase(list.begin(), list.end() - static_cast<std::ptrdiff_t>(most_lines));
   }
-  if (const auto n = std::count(broken.begin(), broken.end(), true); n > 0)
-    notes.push_back(counted(n, "query has a weight that is", "queries have weights that are") + " not finite.");
+  if (const auto n = std::count(links.broken.begin(), links.broken.end(), true); n > 0)
+    links.notes.push_back(counted(n, "query has a weight that is", "queries have weights that are") + " not finite.");
+}
 
-  const Look& look = look_of(options.theme());
-  const std::string title = shorten(printable(options.title()), longest_title);
-  const std::string query_label = shorten(printable(options.query_label()), longest_label);
-  const std::string key_label = shorten(printable(options.key_label()), longest_label);
-  double widest = title_width(title, title_size);
-  for (const std::string& s : notes) widest = std::max(widest, text_width(s, tick_size));
-  const double left = std::max({padding + column_width(queries), padding + title_width(query_label, label_size),
-                                padding + widest / 2 - field_width / 2 - gap}) +
-                      gap;
-  const double right = left + field_width;
-  const double heads_height = H > 1 ? 20 : 0;
-  const double head_top = padding + (title.empty() ? 0 : 28), top = head_top + heads_height + 22;
-  const double rows = static_cast<double>(std::max(Sq, Sk));
-  const double width =
-      right + gap +
-      std::max({column_width(keys), title_width(key_label, label_size), widest / 2 - field_width / 2 - gap}) + padding;
-  const double height = top + rows * row_height + 16 * static_cast<double>(notes.size()) + padding;
-  const auto y_of = [&](std::int64_t i, std::int64_t n) {  // the shorter column is centred
-    return top + (static_cast<double>(i) + 0.5 + (rows - static_cast<double>(n)) / 2) * row_height;
-  };
+// Queries in a left column, keys in a right one, links between them, a title and heads above, notes below.
+class TokenLines {
+ public:
+  TokenLines(const TokenLinesOptions& options, const Links& links) : options_(options), links_(links) {}
 
-  Drawing drawing;
-  const double middle = (left + right) / 2;
-  if (!title.empty())
-    drawing.text(middle, padding + title_size * 0.8, title, {title_size, Anchor::middle, look.ink, true});
-  for (const Link& l : links) {
-    const double from = y_of(l.query, Sq), to = y_of(l.key, Sk), strength = l.weight / largest;
-    const double bend = field_width * 0.4;
-    Path line{{{Step::Kind::move, left, from}, {Step::Kind::curve, right, to, left + bend, from, right - bend, to}},
-              series_color(look, static_cast<std::size_t>(l.head)),
+  Figure figure() {
+    if (!title_.empty())
+      drawing_.text(middle(), padding + title_size * 0.8, title_, {title_size, Anchor::middle, look_.ink, true});
+    for (const Link& l : links_.list) draw(l);
+    draw_columns();
+    if (links_.heads > 1) draw_heads();
+    double note_y = top_ + rows_ * row_height;
+    for (const std::string& s : links_.notes)
+      drawing_.text(middle(), note_y += 16, s, {tick_size, Anchor::middle, look_.soft_ink});
+    const double width = right_ + gap + side(links_.keys, key_label_) + padding;
+    const double height = top_ + rows_ * row_height + 16 * static_cast<double>(links_.notes.size()) + padding;
+    return {width, height, options_.theme(), std::move(drawing_)};
+  }
+
+ private:
+  double middle() const { return (left_ + right_) / 2; }
+  // The width beside the field: a column, its heading, and half of what is wider than the field.
+  double side(const std::vector<std::string>& column, const std::string& label) const {
+    double widest = title_width(title_, title_size);
+    for (const std::string& s : links_.notes) widest = std::max(widest, text_width(s, tick_size));
+    return std::max({column_width(column), title_width(label, label_size), widest / 2 - field_width / 2 - gap});
+  }
+  // The shorter column is centred.
+  double y_of(std::int64_t i, const std::vector<std::string>& column) const {
+    return top_ + (static_cast<double>(i) + 0.5 + (rows_ - static_cast<double>(column.size())) / 2) * row_height;
+  }
+
+  void draw(const Link& l) {
+    const double from = y_of(l.query, links_.queries), to = y_of(l.key, links_.keys);
+    const double strength = l.weight / links_.largest, bend = field_width * 0.4;
+    Path line{{{Step::Kind::move, left_, from}, {Step::Kind::curve, right_, to, left_ + bend, from, right_ - bend, to}},
+              series_color(look_, static_cast<std::size_t>(l.head)),
               0.6 + (most_width - 0.6) * strength,
               0.12 + 0.73 * strength,
               "link"};
-    line.title = queries[l.query] + " → " + keys[l.key] + ": " + fixed(l.weight, 3) +
-                 (H > 1 ? ", head " + std::to_string(l.head + 1) : "");
-    drawing.add(std::move(line));
+    line.title = links_.queries[l.query] + " → " + links_.keys[l.key] + ": " + fixed(l.weight, 3) +
+                 (links_.heads > 1 ? ", head " + std::to_string(l.head + 1) : "");
+    drawing_.add(std::move(line));
   }
-  drawing.text(left - gap, top - 10, query_label, {label_size, Anchor::end, look.ink, true, 0, "axis"});
-  drawing.text(right + gap, top - 10, key_label, {label_size, Anchor::start, look.ink, true, 0, "axis"});
-  for (std::int64_t i = 0; i < Sq; ++i)
-    drawing.text(left - gap, y_of(i, Sq) + label_size * 0.36, queries[i],
-                 {label_size, Anchor::end, broken[i] ? look.stroke : look.ink});
-  for (std::int64_t i = 0; i < Sk; ++i)
-    drawing.text(right + gap, y_of(i, Sk) + label_size * 0.36, keys[i], {label_size, Anchor::start, look.ink});
-  if (H > 1) {
-    const std::int64_t named = std::min<std::int64_t>(H, 7);
+
+  void draw_columns() {
+    const double before = left_ - gap, behind = right_ + gap;
+    drawing_.text(before, top_ - 10, query_label_, {label_size, Anchor::end, look_.ink, true, 0, "axis"});
+    drawing_.text(behind, top_ - 10, key_label_, {label_size, Anchor::start, look_.ink, true, 0, "axis"});
+    for (std::size_t i = 0; i < links_.queries.size(); ++i)
+      drawing_.text(before, y_of(static_cast<std::int64_t>(i), links_.queries) + label_size * 0.36, links_.queries[i],
+                    {label_size, Anchor::end, links_.broken[i] ? look_.stroke : look_.ink});
+    for (std::size_t i = 0; i < links_.keys.size(); ++i)
+      drawing_.text(behind, y_of(static_cast<std::int64_t>(i), links_.keys) + label_size * 0.36, links_.keys[i],
+                    {label_size, Anchor::start, look_.ink});
+  }
+
+  void draw_heads() {
+    const std::int64_t named = std::min<std::int64_t>(links_.heads, 7);
     const double step = 62;
-    double x = middle - static_cast<double>(named) * step / 2;
+    double x = middle() - static_cast<double>(named) * step / 2;
     for (std::int64_t h = 0; h < named; ++h, x += step) {
-      drawing.add(Dot{x + 4, head_top + 4, 4, series_color(look, static_cast<std::size_t>(h))});
-      drawing.text(x + 12, head_top + 8, "Head " + std::to_string(h + 1), {tick_size, Anchor::start, look.soft_ink});
+      drawing_.add(Dot{x + 4, head_top_ + 4, 4, series_color(look_, static_cast<std::size_t>(h))});
+      drawing_.text(x + 12, head_top_ + 8, "Head " + std::to_string(h + 1), {tick_size, Anchor::start, look_.soft_ink});
     }
   }
-  double note_y = top + rows * row_height;
-  for (const std::string& s : notes) drawing.text(middle, note_y += 16, s, {tick_size, Anchor::middle, look.soft_ink});
-  return {width, height, options.theme(), std::move(drawing)};
+
+  const TokenLinesOptions& options_;
+  const Links& links_;
+  const Look& look_ = look_of(options_.theme());
+  const std::string title_ = shorten(printable(options_.title()), longest_title);
+  const std::string query_label_ = shorten(printable(options_.query_label()), longest_label);
+  const std::string key_label_ = shorten(printable(options_.key_label()), longest_label);
+  const double left_ = padding + side(links_.queries, query_label_) + gap, right_ = left_ + field_width;
+  const double head_top_ = padding + (title_.empty() ? 0 : 28), top_ = head_top_ + (links_.heads > 1 ? 20 : 0) + 22;
+  const double rows_ = static_cast<double>(std::max(links_.queries.size(), links_.keys.size()));
+  Drawing drawing_;
+};
+
+}  // namespace
+
+Figure token_lines(const Tensor& weights, const TokenLinesOptions& options) {
+  const NoGrad no_grad;
+  const Tensor w = of_heads(weights);
+  Links links;
+  links.heads = w.size(0);
+  links.queries = labels_of(token_lines_op, "query", options.queries(), w.size(1));
+  links.keys = labels_of(token_lines_op, "key", options.keys(), w.size(2));
+  if (!(options.least() >= 0 && options.least() < 1))
+    check::fail(token_lines_op, "least is ", options.least(), ": it must be in 0 … 1, without 1");
+  add_weights(links, w);
+  keep_strongest(links, options.least());
+  return TokenLines(options, links).figure();
 }
 
 Figure token_lines(const Tensor& weights, const std::vector<std::string>& tokens, const std::string& title) {
