@@ -31,6 +31,7 @@ struct Bins {
   double low, high;
   std::int64_t count;
   std::vector<std::vector<double>> of;  // counts per bin, for each series
+  double largest = 0;                   // count
   double edge(std::int64_t i) const { return low + (high - low) * static_cast<double>(i) / static_cast<double>(count); }
 };
 
@@ -54,30 +55,32 @@ void draw_series(Frame& frame, const Bins& bins, std::size_t series, double floo
   frame.drawing.add(std::move(outline));
 }
 
-}  // namespace
-
-Figure histogram(const StateDict& values, const HistogramOptions& options) {
-  if (values.empty()) check::fail(histogram_op, "no values were given: there must be one at least");
-  if (options.bins() && (*options.bins() < 1 || *options.bins() > most_bins))
-    check::fail(histogram_op, "bins is ", *options.bins(), ": it must be in 1 … ", most_bins);
-  const NoGrad no_grad;
+// The finite values of each series, and a legend.
+struct Samples {
   std::vector<std::vector<double>> series;
-  Frame frame;
-  std::int64_t not_finite = 0, outside = 0;
-  const bool together = values.size() > most_series;
-  for (const auto& [name, tensor] : values) {
-    check::defined(histogram_op, "the values", tensor);
-    if (series.empty() || !together) series.emplace_back();
-    for (const double v : tensor.to(float64).to_vector<double>())
-      std::isfinite(v) ? series.back().push_back(v) : void(++not_finite);
-    if (!together && !name.empty()) frame.legend.push_back({name, series_color(frame.look(), series.size() - 1)});
-  }
-  if (together) frame.notes.push_back("All values of " + std::to_string(values.size()) + " tensors.");
+  std::int64_t not_finite = 0;
 
-  std::vector<double> all;
-  for (const auto& s : series) all.insert(all.end(), s.begin(), s.end());
-  if (all.empty())
-    check::fail(histogram_op, "there is no finite value among ", not_finite, ": there must be one at least");
+  Samples(const StateDict& values, Frame& frame) {
+    const bool together = values.size() > most_series;
+    for (const auto& [name, tensor] : values) {
+      check::defined(histogram_op, "the values", tensor);
+      if (series.empty() || !together) series.emplace_back();
+      for (const double v : tensor.to(float64).to_vector<double>())
+        std::isfinite(v) ? series.back().push_back(v) : void(++not_finite);
+      if (!together && !name.empty()) frame.legend.push_back({name, series_color(frame.look(), series.size() - 1)});
+    }
+    if (together) frame.notes.push_back("All values of " + std::to_string(values.size()) + " tensors.");
+  }
+  std::vector<double> joined() const {
+    std::vector<double> all;
+    for (const auto& s : series) all.insert(all.end(), s.begin(), s.end());
+    if (all.empty())
+      check::fail(histogram_op, "there is no finite value among ", not_finite, ": there must be one at least");
+    return all;
+  }
+};
+
+Bins empty_bins(const std::vector<double>& all, const HistogramOptions& options) {
   const auto [min, max] = std::minmax_element(all.begin(), all.end());
   double low = options.low().value_or(*min), high = options.high().value_or(*max);
   const bool whole = !options.low() && !options.high() && !options.bins() && std::abs(low) < 1e9 &&
@@ -92,7 +95,12 @@ Figure histogram(const StateDict& values, const HistogramOptions& options) {
   if (!(bins.low < bins.high) || !std::isfinite(bins.high - bins.low))
     check::fail(histogram_op, "the bins go from ", bins.low, " to ", bins.high,
                 ": low must be less than high, and both finite");
-  double largest = 0;
+  return bins;
+}
+
+// Counts the values in each bin. Returns the number of values outside.
+std::int64_t fill(Bins& bins, const std::vector<std::vector<double>>& series) {
+  std::int64_t outside = 0;
   for (const auto& s : series) {
     bins.of.emplace_back(static_cast<std::size_t>(bins.count), 0.0);
     for (const double v : s) {
@@ -102,12 +110,28 @@ Figure histogram(const StateDict& values, const HistogramOptions& options) {
       }
       const double at = (v - bins.low) / (bins.high - bins.low) * static_cast<double>(bins.count);
       const auto i = std::min<std::int64_t>(bins.count - 1, static_cast<std::int64_t>(at));
-      largest = std::max(largest, ++bins.of.back()[i]);
+      bins.largest = std::max(bins.largest, ++bins.of.back()[i]);
     }
   }
-  if (not_finite > 0)
-    frame.notes.push_back(counted(not_finite, "value is", "values are") + " not finite, and left out.");
-  if (outside > 0) frame.notes.push_back(counted(outside, "value is", "values are") + " outside, and left out.");
+  return outside;
+}
+
+}  // namespace
+
+Figure histogram(const StateDict& values, const HistogramOptions& options) {
+  if (values.empty()) check::fail(histogram_op, "no values were given: there must be one at least");
+  if (options.bins() && (*options.bins() < 1 || *options.bins() > most_bins))
+    check::fail(histogram_op, "bins is ", *options.bins(), ": it must be in 1 … ", most_bins);
+  const NoGrad no_grad;
+  Frame frame;
+  const Samples samples(values, frame);
+  Bins bins = empty_bins(samples.joined(), options);
+  const std::int64_t outside = fill(bins, samples.series);
+  const auto note = [&frame](std::int64_t n, const char* what) {
+    if (n > 0) frame.notes.push_back(counted(n, "value is", "values are") + what);
+  };
+  note(samples.not_finite, " not finite, and left out.");
+  note(outside, " outside, and left out.");
 
   frame.title = options.title(), frame.xlabel = options.xlabel(), frame.ylabel = options.ylabel();
   frame.theme = options.theme();
@@ -116,11 +140,11 @@ Figure histogram(const StateDict& values, const HistogramOptions& options) {
   frame.x.finish(histogram_op, "x", 0.02, 7);
   const double floor = options.log_y() ? 0.5 : 0;
   frame.y.log = options.log_y();
-  frame.y.include(floor), frame.y.include(std::max(1.0, largest) * (options.log_y() ? 1.5 : 1.05));
+  frame.y.include(floor), frame.y.include(std::max(1.0, bins.largest) * (options.log_y() ? 1.5 : 1.05));
   frame.y.finish(histogram_op, "y", 0, 6);
   frame.begin();
-  const double opacity = series.size() == 1 ? 0.65 : 0.3;
-  for (std::size_t i = 0; i < series.size(); ++i) draw_series(frame, bins, i, floor, opacity);
+  const double opacity = samples.series.size() == 1 ? 0.65 : 0.3;
+  for (std::size_t i = 0; i < samples.series.size(); ++i) draw_series(frame, bins, i, floor, opacity);
   return frame.end();
 }
 
