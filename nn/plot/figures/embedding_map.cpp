@@ -96,11 +96,7 @@ class Names {
   std::map<std::pair<int, int>, std::vector<Area>> taken_;
 };
 
-std::string percent(double share) { return fixed(100 * share, share < 0.0995 ? 1 : 0) + " %"; }
-
-}  // namespace
-
-Figure embedding_map(const Tensor& embeddings, const EmbeddingMapOptions& options) {
+void check_options(const Tensor& embeddings, const EmbeddingMapOptions& options) {
   check::defined(embedding_map_op, "embeddings", embeddings);
   if (embeddings.rank() != 2 || embeddings.size(1) < 2)
     check::fail(embedding_map_op, "embeddings is ", embeddings.shape(),
@@ -110,61 +106,80 @@ Figure embedding_map(const Tensor& embeddings, const EmbeddingMapOptions& option
   check_count("groups", options.groups().size(), rows);
   for (const std::int64_t g : options.groups())
     if (g < 0) check::fail(embedding_map_op, "groups has ", g, ": groups are numbered from 0");
+}
 
-  const NoGrad no_grad;
+// The finite rows, along their two principal axes.
+struct Projection {
+  std::vector<std::size_t> rows;
+  std::vector<Position> scores;  // of each of these rows
+  double shares[2];              // of the variance, along each axis
+};
+
+Projection project(const Tensor& embeddings) {
   const Tensor values = embeddings.to(float64);
   const Tensor finite = flatten(nonzero(all(isfinite(values), 1)));
-  const std::int64_t n = finite.numel();
-  if (n < 2)
-    check::fail(embedding_map_op, "embeddings is ", embeddings.shape(), " with ", n,
+  if (finite.numel() < 2)
+    check::fail(embedding_map_op, "embeddings is ", embeddings.shape(), " with ", finite.numel(),
                 " finite rows: it needs two at least");
   const Tensor x = index_select(values, 0, finite);
   const Tensor centered = x - mean(x, 0, keepdims);
   const PrincipalAxes principal = principal_axes(centered);
   const double variance = sum(principal.squares).item();
   const std::vector<double> coordinates = matmul(centered, principal.axes).to_vector<double>();
-  std::vector<Position> scores;
-  for (std::size_t i = 0; i < coordinates.size(); i += 2) scores.push_back({coordinates[i], coordinates[i + 1]});
-  std::vector<std::size_t> kept;
-  for (const std::int64_t row : finite.data<std::int64_t>()) kept.push_back(static_cast<std::size_t>(row));
+  Projection p;
+  for (const std::int64_t row : finite.data<std::int64_t>()) p.rows.push_back(static_cast<std::size_t>(row));
+  for (std::size_t i = 0; i < coordinates.size(); i += 2) p.scores.push_back({coordinates[i], coordinates[i + 1]});
+  for (const int k : {0, 1}) p.shares[k] = variance > 0 ? principal.squares[k].item() / variance : 0;
+  return p;
+}
 
+std::string percent(double share) { return fixed(100 * share, share < 0.0995 ? 1 : 0) + " %"; }
+
+// Draws a dot for each row, and names. Returns the number of names without room.
+std::int64_t draw_rows(Frame& f, const Projection& p, const EmbeddingMapOptions& options) {
+  const std::size_t n = p.rows.size();
+  const double radius = n > 3000 ? 1.4 : n > 500 ? 2.2 : 3.2, opacity = n > 3000 ? 0.4 : n > 500 ? 0.6 : 0.85;
+  f.begin();
+  std::vector<Position> points;
+  points.reserve(n);
+  for (const Position at : p.scores) points.push_back({f.at_x(at.x), f.at_y(at.y)});
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::size_t row = p.rows[i];
+    const std::size_t group = options.groups().empty() ? 0 : static_cast<std::size_t>(options.groups()[row]);
+    const std::string name = options.tokens().empty() ? std::to_string(row) : options.tokens()[row];
+    f.drawing.add(Dot{points[i].x, points[i].y, radius, series_color(f.look(), group), opacity,
+                      shorten(printable(name), longest_label)});
+  }
+  Names names(f, points, radius);
+  std::int64_t unnamed = 0;
+  for (std::size_t i = 0; i < n && !options.tokens().empty(); ++i)
+    unnamed += !names.write(f.drawing, points[i], shorten(printable(options.tokens()[p.rows[i]]), 20));
+  return unnamed;
+}
+
+}  // namespace
+
+Figure embedding_map(const Tensor& embeddings, const EmbeddingMapOptions& options) {
+  check_options(embeddings, options);
+  const NoGrad no_grad;
+  const Projection p = project(embeddings);
   Frame frame;
   frame.title = options.title(), frame.theme = options.theme();
   frame.field_width = 500, frame.field_height = 400;
-  const auto label = [&](std::int64_t k) {
-    const double share = variance > 0 ? principal.squares[k].item() / variance : 0;
-    return "Component " + std::to_string(k + 1) + " (" + percent(share) + " of the variance)";
-  };
-  frame.xlabel = label(0), frame.ylabel = label(1);
-  for (const Position p : scores) frame.x.include(p.x), frame.y.include(p.y);
+  frame.xlabel = "Component 1 (" + percent(p.shares[0]) + " of the variance)";
+  frame.ylabel = "Component 2 (" + percent(p.shares[1]) + " of the variance)";
+  for (const Position at : p.scores) frame.x.include(at.x), frame.y.include(at.y);
   frame.x.finish(embedding_map_op, "x", 0.08, 7);
   frame.y.finish(embedding_map_op, "y", 0.08, 6);
+  const std::int64_t rows = embeddings.size(0), n = static_cast<std::int64_t>(p.rows.size());
   if (n < rows)
     frame.notes.push_back(std::to_string(rows - n) + " of " + std::to_string(rows) +
                           " rows are not finite, and left out.");
-  const double radius = n > 3000 ? 1.4 : n > 500 ? 2.2 : 3.2, opacity = n > 3000 ? 0.4 : n > 500 ? 0.6 : 0.85;
   // The notes need the number of names that fit, and are placed before the field is. So the names are counted first.
-  const auto draw = [&](Frame& f) {
-    f.begin();
-    std::vector<Position> points;
-    points.reserve(scores.size());
-    std::int64_t unnamed = 0;
-    for (const Position p : scores) points.push_back({f.at_x(p.x), f.at_y(p.y)});
-    for (std::size_t i = 0; i < kept.size(); ++i) {
-      const std::size_t group = options.groups().empty() ? 0 : static_cast<std::size_t>(options.groups()[kept[i]]);
-      const std::string name = options.tokens().empty() ? std::to_string(kept[i]) : options.tokens()[kept[i]];
-      f.drawing.add(Dot{points[i].x, points[i].y, radius, series_color(f.look(), group), opacity,
-                        shorten(printable(name), longest_label)});
-    }
-    Names names(f, points, radius);
-    for (std::size_t i = 0; i < kept.size() && !options.tokens().empty(); ++i)
-      unnamed += !names.write(f.drawing, points[i], shorten(printable(options.tokens()[kept[i]]), 20));
-    return unnamed;
-  };
   Frame trial = frame;
-  if (const std::int64_t unnamed = draw(trial); unnamed > 0)
+  if (const std::int64_t unnamed = draw_rows(trial, p, options); unnamed > 0)
     frame.notes.push_back(std::to_string(unnamed) + " of " + std::to_string(n) + " names have no room.");
-  draw(frame);
+  draw_rows(frame, p, options);
   return frame.end();
 }
 
