@@ -72,6 +72,98 @@ void print_column_labels(std::ostream& out, const std::vector<std::string>& labe
   }
 }
 
+constexpr const char* print_heatmap_op = "plot::print_heatmap";
+
+// A heat map as lines of text. Values are left out, and then cells are averaged, until it is at most `width` wide.
+class TextMap {
+ public:
+  TextMap(std::ostream& out, std::int64_t width, const Tensor& matrix, const Options& options, bool colored)
+      : out_(out), width_(width), matrix_(matrix), options_(options), colored_(colored) {
+    average(most_cells);
+    values_ = wants_values(m_, options);
+    if (!measure() && values_ && !options.annotate()) values_ = false, measure();
+    for (std::int64_t most = m_.cols; !measure() && most > 1;) average(--most), values_ = false;
+    x_ = labels("column", options.x(), matrix.size(1), m_.col_block);
+    scale_ = scale_of({m_}, options);
+  }
+
+  void print() const {
+    if (!options_.title().empty())
+      out_ << spaces(margin_) << shorten(printable(options_.title()), longest_title) << '\n';
+    for (std::int64_t r = 0; r < m_.rows; ++r) print_row(r);
+    print_column_labels(out_, x_, margin_, cell_);
+    print_axes();
+    if (options_.colorbar()) print_colorbar();
+  }
+
+ private:
+  void average(std::int64_t most) { m_ = matrix_of(print_heatmap_op, matrix_, most, options_.mask()); }
+
+  static std::vector<std::string> labels(const char* name, const std::vector<std::string>& given, std::int64_t size,
+                                         std::int64_t block) {
+    std::vector<std::string> all = labels_of(print_heatmap_op, name, given, size, block);
+    for (std::string& label : all) label = shorten(label, most_label);
+    return all;
+  }
+
+  // Sets the widths of the margin and of a cell. Returns whether the map fits.
+  bool measure() {
+    y_ = labels("row", options_.y(), matrix_.size(0), m_.row_block);
+    margin_ = longest(y_) + 1;
+    cell_ = 2;
+    if (values_)
+      for (std::int64_t r = 0; r < m_.rows; ++r)
+        for (std::int64_t c = 0; c < m_.cols; ++c)
+          if (!m_.is_masked(r, c)) cell_ = std::max(cell_, code_points(m_.text(r, c)) + (colored_ ? 2 : 4));
+    return width_ == 0 || margin_ + cell_ * m_.cols <= width_;
+  }
+
+  void print_row(std::int64_t r) const {
+    out_ << right_aligned(y_[r], margin_ - 1) << ' ';
+    for (std::int64_t c = 0; c < m_.cols; ++c) {
+      const std::string text = values_ && !m_.is_masked(r, c) ? m_.text(r, c) : "";
+      if (colored_) {
+        const Rgb color = m_.is_masked(r, c) ? look_of(options_.theme()).masked : scale_.color(m_.at(r, c));
+        out_ << background(color) << foreground(ink_on(color)) << centered(text, cell_);
+      } else {
+        const std::string ground(static_cast<std::size_t>(values_ ? 2 : cell_), shade(scale_, m_, r, c));
+        out_ << ground << (values_ ? right_aligned(text, cell_ - 3) + ' ' : "");
+      }
+    }
+    out_ << (colored_ ? plain : "") << '\n';
+  }
+
+  void print_axes() const {
+    const std::string down = printable(options_.ylabel()), right = printable(options_.xlabel());
+    if (down.empty() && right.empty()) return;
+    out_ << spaces(margin_) << (down.empty() ? "" : "down: " + shorten(down, longest_label))
+         << (down.empty() || right.empty() ? "" : ", ")
+         << (right.empty() ? "" : "right: " + shorten(right, longest_label)) << '\n';
+  }
+
+  void print_colorbar() const {
+    out_ << spaces(margin_) << (scale_.below ? "≤ " : "") << m_.number(scale_.low) << ' ';
+    if (colored_) {
+      for (int i = 0; i < palette_size; i += 8) out_ << background(palette(scale_.map)[i]) << ' ';
+      out_ << plain;
+    } else {
+      out_ << '[' << shades << ']';
+    }
+    out_ << ' ' << (scale_.above ? "≥ " : "") << m_.number(scale_.high) << '\n';
+  }
+
+  std::ostream& out_;
+  const std::int64_t width_;
+  const Tensor& matrix_;
+  const Options& options_;
+  const bool colored_;
+  Matrix m_;
+  bool values_ = false;
+  std::vector<std::string> x_, y_;
+  std::int64_t cell_ = 2, margin_ = 0;
+  Scale scale_;
+};
+
 }  // namespace
 
 bool has_colors(const std::ostream& out, Colors colors) {
@@ -84,67 +176,8 @@ bool has_colors(const std::ostream& out, Colors colors) {
 }
 
 void print_heatmap(std::ostream& out, const Tensor& matrix, const Options& options, Colors colors) {
-  const char* op = "plot::print_heatmap";
   const bool colored = has_colors(out, colors);
-  const std::int64_t width = terminal_width(out);
-  const auto labels = [&](const char* name, const std::vector<std::string>& given, std::int64_t size,
-                          std::int64_t block) {
-    std::vector<std::string> all = labels_of(op, name, given, size, block);
-    for (std::string& label : all) label = shorten(label, most_label);
-    return all;
-  };
-  // Values are left out, and then cells are averaged, until the map fits.
-  Matrix m = matrix_of(op, matrix, most_cells, options.mask());
-  bool values = wants_values(m, options);
-  std::vector<std::string> y;
-  std::int64_t cell = 2, margin = 0;
-  const auto measure = [&] {
-    y = labels("row", options.y(), matrix.size(0), m.row_block);
-    margin = longest(y) + 1;
-    cell = 2;
-    if (values)
-      for (std::int64_t r = 0; r < m.rows; ++r)
-        for (std::int64_t c = 0; c < m.cols; ++c)
-          if (!m.is_masked(r, c)) cell = std::max(cell, code_points(m.text(r, c)) + (colored ? 2 : 4));
-    return width == 0 || margin + cell * m.cols <= width;
-  };
-  if (!measure() && values && !options.annotate()) values = false, measure();
-  for (std::int64_t most = m.cols; !measure() && most > 1;)
-    m = matrix_of(op, matrix, --most, options.mask()), values = false;
-  const auto x = labels("column", options.x(), matrix.size(1), m.col_block);
-  const Scale scale = scale_of({m}, options);
-  const Rgb masked = look_of(options.theme()).masked;
-
-  if (!options.title().empty()) out << spaces(margin) << shorten(printable(options.title()), longest_title) << '\n';
-  for (std::int64_t r = 0; r < m.rows; ++r) {
-    out << right_aligned(y[r], margin - 1) << ' ';
-    for (std::int64_t c = 0; c < m.cols; ++c) {
-      const std::string text = values && !m.is_masked(r, c) ? m.text(r, c) : "";
-      if (colored) {
-        const Rgb color = m.is_masked(r, c) ? masked : scale.color(m.at(r, c));
-        out << background(color) << foreground(ink_on(color)) << centered(text, cell);
-      } else {
-        const std::string ground(static_cast<std::size_t>(values ? 2 : cell), shade(scale, m, r, c));
-        out << ground << (values ? right_aligned(text, cell - 3) + ' ' : "");
-      }
-    }
-    out << (colored ? plain : "") << '\n';
-  }
-  print_column_labels(out, x, margin, cell);
-  const std::string down = printable(options.ylabel()), right = printable(options.xlabel());
-  if (!down.empty() || !right.empty())
-    out << spaces(margin) << (down.empty() ? "" : "down: " + shorten(down, longest_label))
-        << (down.empty() || right.empty() ? "" : ", ")
-        << (right.empty() ? "" : "right: " + shorten(right, longest_label)) << '\n';
-  if (!options.colorbar()) return;
-  out << spaces(margin) << (scale.below ? "≤ " : "") << m.number(scale.low) << ' ';
-  if (colored) {
-    for (int i = 0; i < palette_size; i += 8) out << background(palette(scale.map)[i]) << ' ';
-    out << plain;
-  } else {
-    out << '[' << shades << ']';
-  }
-  out << ' ' << (scale.above ? "≥ " : "") << m.number(scale.high) << '\n';
+  TextMap(out, terminal_width(out), matrix, options, colored).print();
 }
 
 }  // namespace fit::plot
