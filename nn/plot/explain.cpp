@@ -81,53 +81,62 @@ void draw(std::ostream& out, const MaskedPairs& v) {
   out << '\n';
 }
 
-// Sentences about one case. A sentence about a likely mistake begins with "!".
-void describe(std::ostream& out, const MaskedPairs& v, bool has_mask, bool by_head) {
-  std::vector<std::int64_t> blind, padding;
-  std::int64_t least = v.cols, most = 0;
+// What the queries of one case see.
+struct Visible {
+  std::vector<std::int64_t> blind, padding;  // queries that see nothing, keys that no query sees
+  std::int64_t least, most = 0;              // keys that the other queries see
   std::map<Masked, std::int64_t> keeps_off;  // why the keys of fully masked queries are masked
-  for (std::int64_t q = 0; q < v.rows; ++q) {
-    std::int64_t seen = 0;
-    for (std::int64_t k = 0; k < v.cols; ++k) seen += v.at(0, q, k) == plot::attends;
-    if (seen == 0) {
-      blind.push_back(q);
-      for (std::int64_t k = 0; k < v.cols; ++k) ++keeps_off[v.at(0, q, k)];
-    } else {
-      least = std::min(least, seen);
-      most = std::max(most, seen);
+  bool all;                                  // whether all queries are fully masked
+  bool hidden_by(Masked why) const { return keeps_off.count(why) > 0; }
+
+  explicit Visible(const MaskedPairs& v) : least(v.cols) {
+    for (std::int64_t q = 0; q < v.rows; ++q) {
+      std::int64_t seen = 0;
+      for (std::int64_t k = 0; k < v.cols; ++k) seen += v.at(0, q, k) == plot::attends;
+      if (seen == 0) {
+        blind.push_back(q);
+        for (std::int64_t k = 0; k < v.cols; ++k) ++keeps_off[v.at(0, q, k)];
+      } else {
+        least = std::min(least, seen);
+        most = std::max(most, seen);
+      }
     }
+    for (std::int64_t k = 0; k < v.cols; ++k) {
+      bool shown = false;
+      for (std::int64_t q = 0; q < v.rows; ++q) shown = shown || v.at(0, q, k) == plot::attends;
+      if (!shown) padding.push_back(k);
+    }
+    all = static_cast<std::int64_t>(blind.size()) == v.rows;
   }
-  for (std::int64_t k = 0; k < v.cols; ++k) {
-    bool shown = false;
-    for (std::int64_t q = 0; q < v.rows; ++q) shown = shown || v.at(0, q, k) == plot::attends;
-    if (!shown) padding.push_back(k);
-  }
-  const auto all = static_cast<std::int64_t>(blind.size()) == v.rows;
-  if (!all) {
-    out << "  " << (blind.empty() ? "Each query sees " : "Each of the other queries sees ");
-    if (least == most && least == v.cols)
-      out << "every key";
-    else if (least == most)
-      out << counted(least, "key", "keys");
-    else
-      out << least << " to " << counted(most, "key", "keys");
-    out << ".\n";
-    if (!padding.empty())
-      out << "  " << subject("Key", "Keys", padding, "get") << " no weight: no query sees "
-          << (padding.size() == 1 ? "it" : "them") << ".\n";
-  }
-  if (blind.empty()) return;
-  const bool by_mask = keeps_off[plot::padded] + keeps_off[plot::masked] > 0;
-  if (all && by_head && by_mask) {
+};
+
+void describe_seen(std::ostream& out, const Visible& v, std::int64_t keys) {
+  out << "  " << (v.blind.empty() ? "Each query sees " : "Each of the other queries sees ");
+  if (v.least == v.most && v.least == keys)
+    out << "every key";
+  else if (v.least == v.most)
+    out << counted(v.least, "key", "keys");
+  else
+    out << v.least << " to " << counted(v.most, "key", "keys");
+  out << ".\n";
+  if (!v.padding.empty())
+    out << "  " << subject("Key", "Keys", v.padding, "get") << " no weight: no query sees "
+        << (v.padding.size() == 1 ? "it" : "them") << ".\n";
+}
+
+// The queries that see nothing, and why.
+void describe_blind(std::ostream& out, const Visible& v, bool has_mask, bool by_head) {
+  const bool by_mask = v.hidden_by(plot::padded) || v.hidden_by(plot::masked);
+  if (v.all && by_head && by_mask) {
     out << "! Switched off: the mask hides every key from every query of this head. Its output is zero, and no "
-           "gradient "
-           "passes.\n";
+           "gradient passes.\n";
     return;
   }
-  out << "! " << (all ? std::string("No query sees any key") : subject("Query", "Queries", blind, "see") + " nothing")
+  out << "! "
+      << (v.all ? std::string("No query sees any key") : subject("Query", "Queries", v.blind, "see") + " nothing")
       << ": weights and output are zero there, and no gradient passes.\n";
-  const bool by_causal = keeps_off[plot::future] > 0, by_window = keeps_off[plot::outside_window] > 0;
-  if (has_mask && by_mask && by_causal && !all)
+  const bool by_causal = v.hidden_by(plot::future), by_window = v.hidden_by(plot::outside_window);
+  if (has_mask && by_mask && by_causal && !v.all)
     out << "  The mask hides the keys up to there, causal those that come later: padding on the left does that. Leave\n"
            "  these queries out of the loss, or put the padding on the right.\n";
   else if (by_mask && by_window)
@@ -137,6 +146,13 @@ void describe(std::ostream& out, const MaskedPairs& v, bool has_mask, bool by_he
   else if (by_causal || by_window)
     out << "  There are more queries than keys: the last query stands at the last key, so the first ones stand before "
            "all.\n";
+}
+
+// Sentences about one case. A sentence about a likely mistake begins with "!".
+void describe(std::ostream& out, const MaskedPairs& pairs, bool has_mask, bool by_head) {
+  const Visible v(pairs);
+  if (!v.all) describe_seen(out, v, pairs.cols);
+  if (!v.blind.empty()) describe_blind(out, v, has_mask, by_head);
 }
 
 // Whether the mask looks like one with inverted polarity (1 = ignore).
@@ -181,14 +197,7 @@ std::string inverted(const Tensor& mask) {  // boolean [B, H, 1|Sq, Sk]
   return {};
 }
 
-}  // namespace
-
-std::string explain(const AttentionOptions& options, std::int64_t queries, std::int64_t keys) {
-  if (queries < 1 || keys < 1)
-    check::fail(explain_op, queries, " queries and ", keys, " keys: there must be at least one of each");
-  if (options.window() < 0) check::fail(explain_op, "window is ", options.window(), ": it must not be negative");
-  const NoGrad no_grad;
-  std::ostringstream out;
+void write_heading(std::ostream& out, const AttentionOptions& options, std::int64_t queries, std::int64_t keys) {
   out << "Attention of " << counted(queries, "query", "queries") << " to " << counted(keys, "key", "keys");
   if (options.causal()) out << ", causal";
   if (options.window() > 0) out << ", window " << options.window();
@@ -196,8 +205,11 @@ std::string explain(const AttentionOptions& options, std::int64_t queries, std::
   if (options.attends().defined()) out << ", where " << options.attends().str();
   if (options.score().defined()) out << ", scores s replaced by " << options.score().str();
   out << ":\n";
+}
 
-  Tensor mask;  // boolean [B|1, H|1, 1|Sq, Sk]
+// The mask and the expressions of the options, boolean [B|1, H|1, 1|Sq, Sk]; undefined if there are none.
+Tensor mask_of(const AttentionOptions& options, std::int64_t queries, std::int64_t keys) {
+  Tensor mask;
   if (options.mask().defined()) {
     const Shape four = detail::mask_axes(options.mask().shape());
     const auto some = [&](int axis) { return four.rank() == 4 ? std::max(four[axis], std::int64_t{1}) : 1; };
@@ -215,37 +227,62 @@ std::string explain(const AttentionOptions& options, std::int64_t queries, std::
     const auto [B, H] = checked(attends);
     mask = combine_masks(mask, detail::evaluate_mask(attends, {B, H, queries, keys}));
   }
+  return mask;
+}
 
-  // Sequences and heads with equal masks form one case.
-  const std::int64_t B = mask.defined() ? mask.size(0) : 1, H = mask.defined() ? mask.size(1) : 1;
-  std::vector<std::pair<MaskedPairs, std::vector<std::int64_t>>> cases;
+// Sequences and heads with equal masks.
+struct Case {
+  MaskedPairs pairs;
+  std::vector<std::int64_t> which;  // sequence times heads, plus head
+};
+
+std::vector<Case> cases_of(const Tensor& mask, const AttentionOptions& options, std::int64_t queries,
+                           std::int64_t keys) {
+  const std::int64_t H = mask.defined() ? mask.size(1) : 1, count = mask.defined() ? mask.size(0) * H : 1;
+  std::vector<Case> cases;
   std::map<std::vector<std::uint8_t>, std::size_t> known;
-  for (std::int64_t i = 0; i < B * H; ++i) {
+  for (std::int64_t i = 0; i < count; ++i) {
     const Tensor one =
         mask.defined() ? reshape(Tensor(mask[{i / H, range(i % H, i % H + 1)}]), {1, mask.size(2), keys}) : mask;
     MaskedPairs v = plot::masked_pairs(one, options.causal(), options.window(), queries, keys);
     const auto [at, is_new] = known.emplace(v.why, cases.size());
-    if (is_new) cases.emplace_back(std::move(v), std::vector<std::int64_t>());
-    cases[at->second].second.push_back(i);
+    if (is_new) cases.push_back({std::move(v), {}});
+    cases[at->second].which.push_back(i);
   }
+  return cases;
+}
+
+void write_name(std::ostream& out, const std::vector<std::int64_t>& which, std::int64_t B, std::int64_t H) {
+  out << '\n' << (B > 1 ? "Sequence" : "Head");
+  if (B > 1 && H > 1)
+    for (std::size_t i = 0; i < which.size(); ++i)
+      out << (i ? ", " : " ") << which[i] / H + 1 << " head " << which[i] % H + 1;
+  else
+    out << (which.size() > 1 ? "s " : " ") << listed(counted_from_one(which));
+  out << ":\n";
+}
+
+}  // namespace
+
+std::string explain(const AttentionOptions& options, std::int64_t queries, std::int64_t keys) {
+  if (queries < 1 || keys < 1)
+    check::fail(explain_op, queries, " queries and ", keys, " keys: there must be at least one of each");
+  if (options.window() < 0) check::fail(explain_op, "window is ", options.window(), ": it must not be negative");
+  const NoGrad no_grad;
+  std::ostringstream out;
+  write_heading(out, options, queries, keys);
+  const Tensor mask = mask_of(options, queries, keys);
+  const std::int64_t B = mask.defined() ? mask.size(0) : 1, H = mask.defined() ? mask.size(1) : 1;
+  const std::vector<Case> cases = cases_of(mask, options, queries, keys);
   for (std::size_t c = 0; c < cases.size(); ++c) {
-    const auto& [v, which] = cases[c];
     if (static_cast<std::int64_t>(c) == most_cases) {
       out << '\n'
           << counted(static_cast<std::int64_t>(cases.size() - c), "more case is", "more cases are") << " not shown.\n";
       break;
     }
-    if (cases.size() > 1) {
-      out << '\n' << (B > 1 ? "Sequence" : "Head");
-      if (B > 1 && H > 1)
-        for (std::size_t i = 0; i < which.size(); ++i)
-          out << (i ? ", " : " ") << which[i] / H + 1 << " head " << which[i] % H + 1;
-      else
-        out << (which.size() > 1 ? "s " : " ") << listed(counted_from_one(which));
-      out << ":\n";
-    }
-    draw(out, v);
-    describe(out, v, mask.defined(), H > 1);
+    if (cases.size() > 1) write_name(out, cases[c].which, B, H);
+    draw(out, cases[c].pairs);
+    describe(out, cases[c].pairs, mask.defined(), H > 1);
   }
   if (mask.defined()) out << inverted(mask);
   return out.str();
