@@ -129,55 +129,82 @@ std::vector<std::string> take_checks(std::vector<std::string>& code) {
 // Whether a line only makes the source a program.
 bool is_preamble(const std::string& line) { return starts_with(line, "#include") || starts_with(line, "using "); }
 
+// Divides the lines of a source into cells: each begins with prose, or with a mark after code.
+class CellReader {
+ public:
+  explicit CellReader(const std::string& name) : name_(name), cells_(1) { cells_.back().first = 1; }
+
+  void read(const std::string& line) {
+    ++number_;
+    if (is_prose(line)) {
+      add_prose(line);
+    } else if (is_mark(line)) {
+      if (has_code()) begin_cell();
+      cells_.back().marked = true;
+      inner_prose_ = 0;
+    } else if (!after_spaces(line).empty()) {
+      add_code(line);
+    } else if (!code_.empty()) {
+      code_.emplace_back();
+    }
+  }
+
+  std::vector<SourceCell> finish() {
+    demand_mark();
+    ++number_;
+    begin_cell();
+    cells_.pop_back();
+    return std::move(cells_);
+  }
+
+ private:
+  bool has_code() const { return cells_.back().marked || !code_.empty(); }
+
+  void add_prose(const std::string& line) {
+    if (has_code()) demand_mark(), begin_cell();
+    if (cells_.back().prose.empty()) cells_.back().first = number_;
+    const std::string s = after_spaces(line);
+    cells_.back().prose += (s.size() > 4 ? s.substr(4) : "") + '\n';
+    if (s.size() < line.size()) inner_prose_ = number_;
+  }
+
+  void add_code(const std::string& line) {
+    demand_mark();
+    const std::string s = after_spaces(line);
+    shown_ = (shown_ && s != not_shown && !starts_with(line, "int main(")) || s == shown_again;
+    code_.push_back(shown_ && s != shown_again && !is_preamble(line) ? line : "");
+  }
+
+  void begin_cell() {
+    cells_.back().last = number_ - 1;
+    if (cells_.back().marked) cells_.back().checks = tidy(take_checks(code_));
+    cells_.back().code = tidy(std::exchange(code_, {}));
+    cells_.emplace_back();
+    cells_.back().first = number_;
+    shown_ = true;
+  }
+
+  void demand_mark() const {
+    if (inner_prose_ > 0)
+      check::fail("Lesson", name_, ':', inner_prose_,
+                  ": prose in a function needs a line such as lesson.cell(); behind it, so that what is printed from "
+                  "there on stands under it");
+  }
+
+  const std::string& name_;
+  std::vector<SourceCell> cells_;
+  std::vector<std::string> code_;  // of the last cell
+  bool shown_ = true;
+  int number_ = 0, inner_prose_ = 0;  // line of a prose block in a function that has no cell() yet
+};
+
 }  // namespace
 
 std::vector<SourceCell> source_cells(const std::string& name, const std::string& text) {
-  std::vector<SourceCell> cells(1);
-  cells.back().first = 1;
-  std::vector<std::string> code;
-  bool shown = true;
-  int number = 0, inner_prose = 0;  // line of a prose block in a function that has no cell() yet
-  const auto begin_cell = [&] {
-    cells.back().last = number - 1;
-    if (cells.back().marked) cells.back().checks = tidy(take_checks(code));
-    cells.back().code = tidy(std::exchange(code, {}));
-    cells.emplace_back();
-    cells.back().first = number;
-    shown = true;
-  };
-  const auto demand_mark = [&] {
-    if (inner_prose > 0)
-      check::fail("Lesson", name, ':', inner_prose,
-                  ": prose in a function needs a line such as lesson.cell(); behind it, so that what is printed from "
-                  "there on stands under it");
-  };
+  CellReader reader(name);
   std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) {
-    ++number;
-    if (is_prose(line)) {
-      if (cells.back().marked || !code.empty()) demand_mark(), begin_cell();
-      if (cells.back().prose.empty()) cells.back().first = number;
-      const std::string s = after_spaces(line);
-      cells.back().prose += (s.size() > 4 ? s.substr(4) : "") + '\n';
-      if (s.size() < line.size()) inner_prose = number;
-    } else if (is_mark(line)) {
-      if (cells.back().marked || !code.empty()) begin_cell();
-      cells.back().marked = true;
-      inner_prose = 0;
-    } else if (!after_spaces(line).empty()) {
-      demand_mark();
-      const std::string s = after_spaces(line);
-      shown = (shown && s != not_shown && !starts_with(line, "int main(")) || s == shown_again;
-      code.push_back(shown && s != shown_again && !is_preamble(line) ? line : "");
-    } else if (!code.empty()) {
-      code.emplace_back();
-    }
-  }
-  demand_mark();
-  ++number;
-  begin_cell();
-  cells.pop_back();
-  return cells;
+  for (std::string line; std::getline(in, line);) reader.read(line);
+  return reader.finish();
 }
 
 std::string names_at(const std::string& text, int line) {
