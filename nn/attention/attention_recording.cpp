@@ -131,68 +131,97 @@ void AttentionRecording::keep_every(std::int64_t every) {
     at = at->first.first % every != 0 ? calls_.erase(at) : std::next(at);
 }
 
-std::vector<HeadMeasures> head_measures(const AttentionRecord& record) {
+namespace {
+
+constexpr double none = std::numeric_limits<double>::quiet_NaN();
+
+void check_measurable(const AttentionRecord& record) {
   const bool self = record.kind == AttentionKind::self;
   check::dtype("head_measures", "weights", record.weights, float32);
   const Shape& shape = record.weights.shape();
   if (shape.rank() != 3 || shape[2] < 1 || (self && shape[2] < shape[1]))
     check::fail("head_measures", "weights is ", shape, self ? " in self-attention" : "",
                 ": it must be [H, Sq, Sk], with one key or more", self ? " and a key for each query" : "");
-  const std::int64_t H = shape[0], Sq = shape[1], Sk = shape[2];
-  if (self && !record.keys.empty() && record.keys.size() != static_cast<std::size_t>(Sk))
-    check::fail("head_measures", "keys has ", record.keys.size(), " names, weights is ", shape, ": there must be ", Sk,
-                " names, or none");
-  const float* const weights = record.weights.data<float>().data();
+  if (self && !record.keys.empty() && record.keys.size() != static_cast<std::size_t>(shape[2]))
+    check::fail("head_measures", "keys has ", record.keys.size(), " names, weights is ", shape, ": there must be ",
+                shape[2], " names, or none");
+}
+
+// Whether the weights of one query are finite, and not all 0.
+bool counts(const float* row, std::int64_t keys) {
+  double all = 0;
+  for (std::int64_t j = 0; j < keys; ++j) all += row[j];
+  return std::isfinite(all) && all > 0;
+}
+
+// Sums of one head's measures over its queries.
+struct HeadSums {
+  HeadMeasures of{};
+  std::int64_t rows = 0, compared = 0;
+
+  // p are the weights of one query, which stands at the key `place`.
+  void add(const float* p, std::int64_t keys, std::int64_t place, bool self) {
+    ++rows;
+    for (std::int64_t j = 0; j < keys; ++j) {
+      const double w = p[j];
+      if (w > 0) of.entropy -= w * nn::number::log(w);
+      if (self) of.distance += w * static_cast<double>(std::abs(place - j));
+    }
+    of.first += p[0];
+    if (self) of.self += p[place];
+  }
+  // total is the sum of p over this head and `others` other heads.
+  void compare(const float* p, const std::vector<double>& total, double others) {
+    ++compared;
+    for (std::size_t j = 0; j < total.size(); ++j) of.agreement += std::min<double>(p[j], (total[j] - p[j]) / others);
+  }
+  HeadMeasures means(bool self, const TokenScores& scores) const {
+    const auto mean = [](double sum, std::int64_t n) { return n > 0 ? sum / static_cast<double>(n) : none; };
+    return {mean(of.entropy, rows),
+            self ? mean(of.distance, rows) : none,
+            self ? mean(of.self, rows) : none,
+            scores.previous,
+            mean(of.first, rows),
+            mean(of.agreement, compared),
+            scores.duplicate,
+            scores.induction};
+  }
+};
+
+// The sums of each head of weights [H, Sq, Sk].
+std::vector<HeadSums> head_sums(const Tensor& weights, bool self) {
+  const std::int64_t H = weights.size(0), Sq = weights.size(1), Sk = weights.size(2);
+  const float* const all = weights.data<float>().data();
   const kernels::Visibility visibility{Sq, Sk};
-  constexpr double none = std::numeric_limits<double>::quiet_NaN();
-  struct Sums {
-    HeadMeasures of{};
-    std::int64_t rows = 0, compared = 0;
-  };
-  std::vector<Sums> sums(static_cast<std::size_t>(H));
+  std::vector<HeadSums> sums(static_cast<std::size_t>(H));
   std::vector<double> total(static_cast<std::size_t>(Sk));  // over the heads, of one query
   for (std::int64_t i = 0; i < Sq; ++i) {
-    const std::int64_t at = visibility.place(i);
-    const auto row = [&](std::int64_t h) { return weights + (h * Sq + i) * Sk; };
-    const auto counts = [&](std::int64_t h) {
-      double all = 0;
-      for (std::int64_t j = 0; j < Sk; ++j) all += row(h)[j];
-      return std::isfinite(all) && all > 0;
-    };
+    const auto row = [&](std::int64_t h) { return all + (h * Sq + i) * Sk; };
     std::vector<std::int64_t> counted;
     for (std::int64_t h = 0; h < H; ++h)
-      if (counts(h)) counted.push_back(h);
+      if (counts(row(h), Sk)) counted.push_back(h);
     std::fill(total.begin(), total.end(), 0.0);
     for (const std::int64_t h : counted)
       for (std::int64_t j = 0; j < Sk; ++j) total[j] += row(h)[j];
     for (const std::int64_t h : counted) {
-      const float* const p = row(h);
-      Sums& s = sums[h];
-      ++s.rows;
-      for (std::int64_t j = 0; j < Sk; ++j) {
-        const double w = p[j];
-        if (w > 0) s.of.entropy -= w * nn::number::log(w);
-        if (self) s.of.distance += w * static_cast<double>(std::abs(at - j));
-      }
-      s.of.first += p[0];
-      if (self) s.of.self += p[at];
-      if (counted.size() < 2) continue;
-      ++s.compared;
-      const double others = static_cast<double>(counted.size() - 1);
-      for (std::int64_t j = 0; j < Sk; ++j) s.of.agreement += std::min<double>(p[j], (total[j] - p[j]) / others);
+      sums[h].add(row(h), Sk, visibility.place(i), self);
+      if (counted.size() > 1) sums[h].compare(row(h), total, static_cast<double>(counted.size() - 1));
     }
   }
-  const auto mean = [](double sum, std::int64_t n) { return n > 0 ? sum / static_cast<double>(n) : none; };
+  return sums;
+}
+
+}  // namespace
+
+std::vector<HeadMeasures> head_measures(const AttentionRecord& record) {
+  check_measurable(record);
+  const bool self = record.kind == AttentionKind::self;
+  const std::vector<HeadSums> sums = head_sums(record.weights, self);
   std::vector<TokenScores> scores(sums.size(), {none, none, none});
   if (self) scores = token_scores(record.weights.unsqueeze(0), numbers_of(record.keys));
   std::vector<HeadMeasures> measures;
   measures.reserve(sums.size());
-  for (std::size_t h = 0; h < sums.size(); ++h) {
-    const Sums& s = sums[h];
-    measures.push_back({mean(s.of.entropy, s.rows), self ? mean(s.of.distance, s.rows) : none,
-                        self ? mean(s.of.self, s.rows) : none, scores[h].previous, mean(s.of.first, s.rows),
-                        mean(s.of.agreement, s.compared), scores[h].duplicate, scores[h].induction});
-  }
+  for (std::size_t h = 0; h < sums.size(); ++h) measures.push_back(sums[h].means(self, scores[h]));
   return measures;
 }
 
