@@ -267,28 +267,19 @@ void judge_activation(const ActivationCount& a, std::int64_t inputs, const Diagn
                             : of + " rows of " + a.op + " have a weight above " + short_of(options.one_weight())});
 }
 
-}  // namespace
-
-Diagnosis diagnose(const Layer& model, const std::function<Tensor()>& loss, const DiagnoseOptions& options) {
-  constexpr const char* op = "diagnose";
-  if (!loss) check::fail(op, "the loss is empty: it must be a function");
-  const fit::detail::Scoped keep(default_generator());
-  const KeptBuffers buffers(model);
-  const EnableGrad on;
-  StateDict trained;
-  for (const auto& [name, p] : model.named_parameters())
-    if (p.requires_grad()) trained.emplace_back(name, p);
-  Diagnoser diagnoser(model, trained, options);
-  const Tensor value = watched_loss(op, model, loss, diagnoser);
-  Diagnosis all;
-  all.loss = value.to(float64).item<double>();
-
+// The gradients of the loss by the trained parameters, in their order, and then by the unlisted leaves.
+std::vector<Tensor> gradients_of(const Tensor& loss, const StateDict& trained, const Diagnoser& diagnoser) {
   std::vector<Tensor> leaves;
   for (const auto& [name, p] : trained) leaves.push_back(p);
   for (const Diagnoser::Leaf& l : diagnoser.unlisted) leaves.push_back(l.leaf);
   std::vector<Tensor> gradients(leaves.size());
-  if (value.requires_grad() && !leaves.empty()) gradients = grad({value}, leaves, allow_unused);
+  if (loss.requires_grad() && !leaves.empty()) gradients = grad({loss}, leaves, allow_unused);
+  return gradients;
+}
 
+// Adds all parameters, and what is wrong with the gradients of parameters and unlisted leaves.
+void judge_gradients(const Layer& model, const std::vector<Tensor>& gradients, const Diagnoser& diagnoser,
+                     const DiagnoseOptions& options, Diagnosis& all) {
   std::unordered_set<const void*> optimised;
   for (const Tensor& p : options.trained()) optimised.insert(p.impl());
   std::size_t next = 0;
@@ -315,6 +306,24 @@ Diagnosis diagnose(const Layer& model, const std::function<Tensor()>& loss, cons
            "A leaf of shape " + l.leaf.shape().str() + " that " + l.reader +
                " reads gets a gradient, but is no parameter of the model. If it is a member, make it a "
                "Parameter and list it in FIT_FIELDS; layers behind pointers must be listed, too"});
+}
+
+}  // namespace
+
+Diagnosis diagnose(const Layer& model, const std::function<Tensor()>& loss, const DiagnoseOptions& options) {
+  constexpr const char* op = "diagnose";
+  if (!loss) check::fail(op, "the loss is empty: it must be a function");
+  const fit::detail::Scoped keep(default_generator());
+  const KeptBuffers buffers(model);
+  const EnableGrad on;
+  StateDict trained;
+  for (const auto& [name, p] : model.named_parameters())
+    if (p.requires_grad()) trained.emplace_back(name, p);
+  Diagnoser diagnoser(model, trained, options);
+  const Tensor value = watched_loss(op, model, loss, diagnoser);
+  Diagnosis all;
+  all.loss = value.to(float64).item<double>();
+  judge_gradients(model, gradients_of(value, trained, diagnoser), diagnoser, options, all);
   all.activations = diagnoser.activations;
   for (std::size_t i = 0; i < all.activations.size(); ++i)
     judge_activation(all.activations[i], diagnoser.inputs[i], options, all.findings);
