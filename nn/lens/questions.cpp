@@ -130,6 +130,40 @@ struct FrozenNorm {
   }
 };
 
+std::string parent(const std::string& name) { return name.substr(0, name.rfind('.')); }
+
+// The values of a run at one position, and their effects on the logit of a token.
+class LogitEffects {
+ public:
+  LogitEffects(const GPT& model, const LensRun& run, std::int64_t position, std::int64_t token)
+      : run_(run), at_(position), direction_(unsqueeze(model.head.weight.value()[token].to(float64), -1)) {
+    for (const auto& [name, layer] : model.named_layers()) layers_[name] = layer;
+    if (model.ln_f) last_ = FrozenNorm(*model.ln_f, value(run.names("*.resid_post").back()), value("ln_f.out"));
+  }
+
+  Tensor value(const std::string& name) const {
+    const Tensor x = run_[name][0];  // [S, C] or [H, S, C]
+    return squeeze(slice(x, x.rank() - 2, at_, at_ + 1), -2).to(float64);
+  }
+  // Of parts [..., C] of the last residual.
+  Tensor of(const Tensor& parts) const { return matmul(last_.of(parts), direction_).squeeze(-1); }
+  double of_norm_bias() const { return last_.bias.defined() ? matmul(last_.bias, direction_).item() : 0; }
+  // What a branch adds to the residual, its output or that of the norm behind it: in all, and of each of `parts`.
+  std::pair<Tensor, Tensor> added(const std::string& branch, const char* behind, const Tensor& parts) const {
+    const auto norm = layers_.find(parent(branch) + '.' + behind);
+    const Tensor all = value((norm == layers_.end() ? branch : norm->first) + ".out");
+    if (norm == layers_.end()) return {all, parts};
+    return {all, FrozenNorm(*norm->second, value(branch + ".out"), all).of(parts)};
+  }
+
+ private:
+  const LensRun& run_;
+  std::int64_t at_;
+  Tensor direction_;
+  std::map<std::string, const Layer*> layers_;
+  FrozenNorm last_;
+};
+
 }  // namespace
 
 LogitAttribution logit_attribution(const GPT& model, const Tensor& ids, std::int64_t token, std::int64_t position) {
@@ -141,39 +175,21 @@ LogitAttribution logit_attribution(const GPT& model, const Tensor& ids, std::int
   const std::int64_t T = ids.size(1), vocab = run.output.size(-1), at = position < 0 ? position + T : position;
   if (at < 0 || at >= T) check::fail(op, "position is ", position, ", ids has shape ", ids.shape(), ": there are ", T);
   if (token < 0 || token >= vocab) check::fail(op, "token is ", token, ": it must be in 0 … ", vocab - 1);
-  const auto value = [&](const std::string& name) {
-    const Tensor x = run[name][0];  // [S, C] or [H, S, C]
-    return squeeze(slice(x, x.rank() - 2, at, at + 1), -2).to(float64);
-  };
-  std::map<std::string, const Layer*> layers;
-  for (const auto& [name, layer] : model.named_layers()) layers[name] = layer;
-  const FrozenNorm last =
-      model.ln_f ? FrozenNorm(*model.ln_f, value(run.names("*.resid_post").back()), value("ln_f.out")) : FrozenNorm();
-  const Tensor direction = unsqueeze(model.head.weight.value()[token].to(float64), -1);
-  const auto effect = [&](const Tensor& part) { return matmul(last.of(part), direction).squeeze(-1); };
-
-  // A branch adds its output to the residual, or the output of the norm behind it.
-  const auto parent = [](const std::string& name) { return name.substr(0, name.rfind('.')); };
-  const auto added = [&](const std::string& branch, const char* behind, const Tensor& parts) {
-    const auto norm = layers.find(parent(branch) + '.' + behind);
-    const Tensor all = value((norm == layers.end() ? branch : norm->first) + ".out");
-    const Tensor each = norm == layers.end() ? parts : FrozenNorm(*norm->second, value(branch + ".out"), all).of(parts);
-    return std::pair(all, each);
-  };
+  const LogitEffects effects(model, run, at, token);
   LogitAttribution result;
   std::vector<Tensor> heads, biases, mlps;
   for (const std::string& name : run.names("*.head_out")) {
-    const auto [all, parts] = added(parent(name), "post_ln_1", value(name));
-    heads.push_back(effect(parts));
-    biases.push_back(effect(all - sum(parts, 0)));
+    const auto [all, parts] = effects.added(parent(name), "post_ln_1", effects.value(name));
+    heads.push_back(effects.of(parts));
+    biases.push_back(effects.of(all - sum(parts, 0)));
   }
   for (const std::string& name : run.names("*.mlp.out"))
-    mlps.push_back(effect(added(parent(name), "post_ln_2", value(name)).first));
+    mlps.push_back(effects.of(effects.added(parent(name), "post_ln_2", effects.value(name)).first));
   result.heads = stack(heads).to(float32);
   result.attention_bias = stack(biases).to(float32);
   result.mlps = mlps.empty() ? zeros({0}) : stack(mlps).to(float32);
-  result.embedding = effect(value(run.names("*.resid_pre").front())).item();
-  result.constant = last.bias.defined() ? matmul(last.bias, direction).item() : 0;
+  result.embedding = effects.of(effects.value(run.names("*.resid_pre").front())).item();
+  result.constant = effects.of_norm_bias();
   if (model.head.bias.original().defined()) result.constant += model.head.bias.value()[token].item();
   result.logit = run["head.out"][{0, at, token}].item();
   if (!(std::abs(result.sum() - result.logit) <= 1e-3 * (1 + std::abs(result.logit))))
