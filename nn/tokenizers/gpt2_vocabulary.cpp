@@ -71,37 +71,50 @@ std::size_t end_of_word(const unicode::Points& text, std::size_t at) {
   return end;
 }
 
+// The content of vocab.json.
+struct TokenFile {
+  std::vector<std::string> tokens;  // as bytes, by id
+  std::unordered_map<std::string, std::int64_t> ids;
+  std::vector<std::int64_t> bytes;  // the id of each byte
+  std::int64_t end_of_text = -1;
+
+  explicit TokenFile(const std::string& path) {
+    io::InputFile file(op, path);
+    const io::Json json = io::parse_json(file, file.rest(), {1, most_tokens});
+    if (!json.is_object()) file.fail("expected an object, from tokens to ids");
+    tokens.resize(json.size());
+    std::vector<bool> seen(json.size());
+    for (const auto& [token, value] : json.items()) {
+      if (!value.is_natural() || value.natural() >= json.size() || seen[value.natural()])
+        file.fail("the id of '", io::shown(token), "' is ", io::shown(value.dump()), ": expected each of 0 … ",
+                  json.size() - 1, " once");
+      const auto id = static_cast<std::size_t>(value.natural());
+      seen[id] = true;
+      const std::string as_bytes = bytes_of(token);
+      tokens[id] = token == whole_token || as_bytes.empty() ? token : as_bytes;
+      if (token == whole_token) end_of_text = static_cast<std::int64_t>(id);
+      ids[token] = static_cast<std::int64_t>(id);
+    }
+    for (const char32_t c : characters_of_bytes()) {
+      std::string token;
+      unicode::append(token, c);
+      const auto found = ids.find(token);
+      if (found == ids.end()) file.fail("there is no token '", token, "', which is that of a byte");
+      bytes.push_back(found->second);
+    }
+  }
+};
+
 }  // namespace
 
 struct GPT2Vocabulary::Ranks : PairRanks {};
 
 GPT2Vocabulary GPT2Vocabulary::load(const std::string& vocab_json, const std::string& merges_txt) {
+  TokenFile file(vocab_json);
   GPT2Vocabulary v;
-  io::InputFile file(op, vocab_json);
-  const io::Json json = io::parse_json(file, file.rest(), {1, most_tokens});
-  if (!json.is_object()) file.fail("expected an object, from tokens to ids");
-  v.tokens_.resize(json.size());
-  std::unordered_map<std::string, std::int64_t> ids;
-  std::vector<bool> seen(json.size());
-  for (const auto& [token, value] : json.items()) {
-    if (!value.is_natural() || value.natural() >= json.size() || seen[value.natural()])
-      file.fail("the id of '", io::shown(token), "' is ", io::shown(value.dump()), ": expected each of 0 … ",
-                json.size() - 1, " once");
-    const auto id = static_cast<std::size_t>(value.natural());
-    seen[id] = true;
-    const std::string bytes = bytes_of(token);
-    v.tokens_[id] = token == whole_token || bytes.empty() ? token : bytes;
-    if (token == whole_token) v.end_of_text_ = static_cast<std::int64_t>(id);
-    ids[token] = static_cast<std::int64_t>(id);
-  }
-  for (const char32_t c : characters_of_bytes()) {
-    std::string token;
-    unicode::append(token, c);
-    const auto found = ids.find(token);
-    if (found == ids.end()) file.fail("there is no token '", token, "', which is that of a byte");
-    v.bytes_.push_back(found->second);
-  }
-
+  v.tokens_ = std::move(file.tokens);
+  v.bytes_ = std::move(file.bytes);
+  v.end_of_text_ = file.end_of_text;
   const auto ranks = std::make_shared<Ranks>();
   std::int64_t number = 0;
   for (const std::string& line : data::read_lines(merges_txt)) {
@@ -109,8 +122,8 @@ GPT2Vocabulary GPT2Vocabulary::load(const std::string& vocab_json, const std::st
     if (line.empty() || (number == 1 && starts_with(line, "#version:"))) continue;
     const std::size_t blank = line.find(' ');
     const auto id = [&](const std::string& token) {
-      const auto found = ids.find(token);
-      if (blank == std::string::npos || found == ids.end())
+      const auto found = file.ids.find(token);
+      if (blank == std::string::npos || found == file.ids.end())
         throw FileError(std::string("[") + op + "] " + merges_txt + ", line " + std::to_string(number) + ": '" +
                         io::shown(line) + "' is not a pair of tokens that, joined, is a token of " + vocab_json);
       return found->second;
