@@ -173,30 +173,7 @@ class Checker {
   std::mt19937_64& random_;
 };
 
-// Checks one row of the Jacobian for each element of the outputs.
-void check_jacobian(const TensorFunction& f, const Values& in, const Values& checked,
-                    const std::vector<std::string>& names, const Values& y, Checker& check) {
-  for (std::size_t k = 0; k < y.size(); ++k)
-    for (std::int64_t i = 0; i < y[k].numel(); ++i) {
-      Values unit;
-      for (const Tensor& t : y) unit.push_back(zeros(t.shape(), float64));
-      unit[k].fresh<double>()[i] = 1;
-      const Values row = gradients(outputs_of(f, in), checked, unit);  // the last call had moved inputs
-      for (std::size_t j = 0; j < checked.size(); ++j)
-        check.input(
-            names[j], 1, checked[j], row[j], unit,
-            [&] {
-              const NoGrad no_grad;
-              return outputs_of(f, in);
-            },
-            "output " + std::to_string(k) + ' ' + position(y[k].shape(), i));
-    }
-}
-
-}  // namespace
-
-GradReport check_gradients(const TensorFunction& f, const std::vector<Tensor>& inputs,
-                           const GradCheckOptions& options) {
+void check_options(const GradCheckOptions& options) {
   if (options.order() != 1 && options.order() != 2)
     check::fail("check_gradients", "order is ", options.order(), ": it must be 1 or 2");
   if (options.jacobian() && options.order() == 2)
@@ -207,56 +184,97 @@ GradReport check_gradients(const TensorFunction& f, const std::vector<Tensor>& i
     check::fail("check_gradients", "eps is ", options.eps(), ": it must be positive and finite");
   if (!(options.rtol() >= 0 && options.atol() >= 0))
     check::fail("check_gradients", "rtol is ", options.rtol(), ", atol ", options.atol(), ": neither may be negative");
-  const EnableGrad on;
-  Values in, checked;
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    Tensor x = inputs[i];
-    if (x.defined() && is_floating(x.dtype())) {
-      if (x.dtype() != float64 || !x.requires_grad() || !x.is_leaf())
-        x = x.detach().to(float64).clone().requires_grad_();
-      checked.push_back(x);
-      names.push_back(i < options.names().size() ? options.names()[i] : "input " + std::to_string(i));
-    }
-    in.push_back(std::move(x));
-  }
-  if (checked.empty()) check::fail("check_gradients", "none of the ", inputs.size(), " inputs is floating: pass one");
+}
 
-  std::mt19937_64 random(options.seed());
-  const Values y = outputs_of(f, in), again = outputs_of(f, in);
-  Values v, u;
+// A function with its inputs, those of them that are checked, as float64 leaves, and their names.
+struct CheckedFunction {
+  const TensorFunction& f;
+  Values inputs, checked;
+  std::vector<std::string> names;
+
+  CheckedFunction(const TensorFunction& function, const Values& given, const GradCheckOptions& options) : f(function) {
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      Tensor x = given[i];
+      if (x.defined() && is_floating(x.dtype())) {
+        if (x.dtype() != float64 || !x.requires_grad() || !x.is_leaf())
+          x = x.detach().to(float64).clone().requires_grad_();
+        checked.push_back(x);
+        names.push_back(i < options.names().size() ? options.names()[i] : "input " + std::to_string(i));
+      }
+      inputs.push_back(std::move(x));
+    }
+    if (checked.empty()) check::fail("check_gradients", "none of the ", given.size(), " inputs is floating: pass one");
+  }
+  Values outputs() const { return outputs_of(f, inputs); }
+  Values unrecorded_outputs() const {
+    const NoGrad no_grad;
+    return outputs();
+  }
+};
+
+// A cotangent for each output y.
+Values cotangents_of(const CheckedFunction& f, const Values& y, std::mt19937_64& random) {
+  const Values again = f.outputs();
+  Values v;
   for (std::size_t k = 0; k < y.size(); ++k) {
     if (k >= again.size() || !same_bits(y[k], again[k]))
       check::fail("check_gradients", "two calls with the same inputs gave different results in output ", k,
                   ": seed its random numbers inside the function");
     v.push_back(random_cotangent(y[k].shape(), random));
   }
+  return v;
+}
 
-  GradReport report;
-  if (!y.empty()) report.op = y[0].grad_fn();
-  Checker check(options, report, random);
-  if (options.jacobian()) {
-    check_jacobian(f, in, checked, names, y, check);
-    return report;
-  }
-  const Values g = gradients(y, checked, v);
-  for (std::size_t i = 0; i < checked.size(); ++i)
-    check.input(names[i], 1, checked[i], g[i], v, [&] {
-      const NoGrad no_grad;
-      return outputs_of(f, in);
-    });
-  if (options.order() == 1) return report;
+// Checks one row of the Jacobian for each element of the outputs.
+void check_jacobian(const CheckedFunction& f, const Values& y, Checker& check) {
+  for (std::size_t k = 0; k < y.size(); ++k)
+    for (std::int64_t i = 0; i < y[k].numel(); ++i) {
+      Values unit;
+      for (const Tensor& t : y) unit.push_back(zeros(t.shape(), float64));
+      unit[k].fresh<double>()[i] = 1;
+      const Values row = gradients(f.outputs(), f.checked, unit);  // the last call had moved inputs
+      for (std::size_t j = 0; j < f.checked.size(); ++j)
+        check.input(
+            f.names[j], 1, f.checked[j], row[j], unit, [&] { return f.unrecorded_outputs(); },
+            "output " + std::to_string(k) + ' ' + position(y[k].shape(), i));
+    }
+}
 
-  // <g(x, v), u>, u random, is a function of x and v; its derivatives are checked the same way.
-  Values variables = checked;
+// <g(x, v), u>, with u random, is a function of x and v: its derivatives are checked as those of f are.
+void check_second_order(const CheckedFunction& f, Values& v, std::mt19937_64& random, Checker& check) {
+  Values variables = f.checked, u;
+  std::vector<std::string> names = f.names;
   for (std::size_t k = 0; k < v.size(); ++k) {
     variables.push_back(v[k].requires_grad_());
     names.push_back("grad_output " + std::to_string(k));
   }
-  for (const Tensor& x : checked) u.push_back(random_cotangent(x.shape(), random));
-  const Values second = gradients(gradients(outputs_of(f, in), checked, v, create_graph), variables, u);
+  for (const Tensor& x : f.checked) u.push_back(random_cotangent(x.shape(), random));
+  const Values second = gradients(gradients(f.outputs(), f.checked, v, create_graph), variables, u);
   for (std::size_t i = 0; i < variables.size(); ++i)
-    check.input(names[i], 2, variables[i], second[i], u, [&] { return gradients(outputs_of(f, in), checked, v); });
+    check.input(names[i], 2, variables[i], second[i], u, [&] { return gradients(f.outputs(), f.checked, v); });
+}
+
+}  // namespace
+
+GradReport check_gradients(const TensorFunction& f, const std::vector<Tensor>& inputs,
+                           const GradCheckOptions& options) {
+  check_options(options);
+  const EnableGrad on;
+  const CheckedFunction function(f, inputs, options);
+  std::mt19937_64 random(options.seed());
+  const Values y = function.outputs();
+  Values v = cotangents_of(function, y, random);
+  GradReport report;
+  if (!y.empty()) report.op = y[0].grad_fn();
+  Checker check(options, report, random);
+  if (options.jacobian()) {
+    check_jacobian(function, y, check);
+    return report;
+  }
+  const Values g = gradients(y, function.checked, v);
+  for (std::size_t i = 0; i < function.checked.size(); ++i)
+    check.input(function.names[i], 1, function.checked[i], g[i], v, [&] { return function.unrecorded_outputs(); });
+  if (options.order() == 2) check_second_order(function, v, random, check);
   return report;
 }
 
