@@ -137,10 +137,9 @@ Node* new_leaf(const Shape& shape, DType dtype) {
   return n;
 }
 
-void* attach_node(const char* op, const Inputs& in, Tensor* outputs, int count, const Keep& keep,
-                  void (*adjoint)(Backward&, const void*), std::size_t bytes) {
-  const std::uint32_t mask = in.size() >= 32 ? 0 : keep.inputs & ((1u << in.size()) - 1);
-  if (in.size() >= 32 && keep.inputs != 0) check::fail(op, "more than 31 inputs can't be kept by keep::input(s)");
+namespace {
+
+void check_outputs(const char* op, const Inputs& in, const Tensor* outputs, int count) {
   for (int k = 0; k < count; ++k) {
     if (!outputs[k].defined()) check::fail(op, "output ", k, " given to record() is undefined");
     for (int i = 0; i < in.size(); ++i)
@@ -148,6 +147,51 @@ void* attach_node(const char* op, const Inputs& in, Tensor* outputs, int count, 
         check::fail(op, "output ", k, " given to record() is input ", i,
                     " itself: give a tensor of its own, a clone()");
   }
+}
+
+// Sets the edges to the nodes of the inputs, and the node's place behind them. Keeps inputs from `slot` on, and returns
+// the slot behind them.
+Saved* attach_inputs(Node& n, const Inputs& in, Saved* slot) {
+  std::uint64_t sequence = last_sequence;
+  for (int i = 0; i < in.size(); ++i) {
+    const TensorImpl* t = in[i].impl();
+    n.edges[i] = {t ? t->node : nullptr, t ? t->output : 0u};
+    if (t && t->node) {
+      hold(t->node->refs);
+      sequence = std::max(sequence, t->node->sequence);
+    }
+    if (n.kept_inputs != 0 && n.kept_inputs >> i & 1) *slot++ = save(in[i]);
+  }
+  n.sequence = last_sequence = sequence + 1;
+  n.region = thread_state.region;
+  return slot;
+}
+
+// Makes n the node of its outputs. Keeps them from `slot` on, if it is to keep them, and returns the slot behind them.
+Saved* attach_outputs(Node& n, const Tensor* outputs, Saved* slot) {
+  n.refs.store(n.output_count, std::memory_order_relaxed);
+  for (int i = 0; i < n.output_count; ++i) {
+    TensorImpl* t = outputs[i].impl();
+    new (&n.outputs[i]) Output{t->shape, t->dtype, Tensor(), nullptr};
+    if (n.keeps_outputs) *slot++ = save(outputs[i]);
+    if (is_floating(t->dtype)) {
+      if (t->node) drop_node(t->node);
+      t->node = &n;
+      t->output = static_cast<std::uint16_t>(i);
+    } else {
+      n.refs.fetch_sub(1, std::memory_order_relaxed);
+    }
+  }
+  return slot;
+}
+
+}  // namespace
+
+void* attach_node(const char* op, const Inputs& in, Tensor* outputs, int count, const Keep& keep,
+                  void (*adjoint)(Backward&, const void*), std::size_t bytes) {
+  const std::uint32_t mask = in.size() >= 32 ? 0 : keep.inputs & ((1u << in.size()) - 1);
+  if (in.size() >= 32 && keep.inputs != 0) check::fail(op, "more than 31 inputs can't be kept by keep::input(s)");
+  check_outputs(op, in, outputs, count);
   if (read_log) read_log->note(in, keep);
   // Avoids __builtin_popcount if possible: it is a function call without the popcnt instruction.
   const int kept = mask == 0 || in.size() == 1 ? static_cast<int>(mask) : __builtin_popcount(mask),
@@ -159,33 +203,8 @@ void* attach_node(const char* op, const Inputs& in, Tensor* outputs, int count, 
   n->kept_inputs = mask;
   n->keeps_outputs = keep.outputs;
   n->extras_at = static_cast<std::uint16_t>(saved - keep.extra_count);
-  n->refs.store(static_cast<std::uint32_t>(count), std::memory_order_relaxed);
-  std::uint64_t sequence = last_sequence;
-  int slot = 0;
-  for (int i = 0; i < in.size(); ++i) {
-    const TensorImpl* t = in[i].impl();
-    n->edges[i] = {t ? t->node : nullptr, t ? t->output : 0u};
-    if (t && t->node) {
-      hold(t->node->refs);
-      sequence = std::max(sequence, t->node->sequence);
-    }
-    if (kept > 0 && mask >> i & 1) n->saved[slot++] = save(in[i]);
-  }
-  n->sequence = last_sequence = sequence + 1;
-  n->region = thread_state.region;
-  for (int i = 0; i < count; ++i) {
-    TensorImpl* t = outputs[i].impl();
-    new (&n->outputs[i]) Output{t->shape, t->dtype, Tensor(), nullptr};
-    if (keep.outputs) n->saved[slot++] = save(outputs[i]);
-    if (is_floating(t->dtype)) {
-      if (t->node) drop_node(t->node);
-      t->node = n;
-      t->output = static_cast<std::uint16_t>(i);
-    } else {
-      n->refs.fetch_sub(1, std::memory_order_relaxed);
-    }
-  }
-  for (int i = 0; i < keep.extra_count; ++i) n->saved[slot++] = save(*keep.extras[i]);
+  Saved* slot = attach_outputs(*n, outputs, attach_inputs(*n, in, n->saved));
+  for (int i = 0; i < keep.extra_count; ++i) *slot++ = save(*keep.extras[i]);
   return n->closure;
 }
 
