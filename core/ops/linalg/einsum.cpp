@@ -277,13 +277,7 @@ void take_diagonals(const std::string& formula, std::string& part, Tensor& x) {
   }
 }
 
-// Also replaces operands with a repeated letter by their diagonals.
-Formula parse(const std::string& spaced, std::vector<Tensor>& operands) {
-  std::string formula;
-  for (const char c : spaced)
-    if (c != ' ') formula += c;
-  const auto arrow = formula.find("->");
-  const std::string left = formula.substr(0, arrow);
+std::vector<std::string> at_commas(const std::string& left) {
   std::vector<std::string> parts(1);
   for (const char c : left) {
     if (c == ',')
@@ -291,6 +285,41 @@ Formula parse(const std::string& spaced, std::vector<Tensor>& operands) {
     else
       parts.back() += c;
   }
+  return parts;
+}
+
+// The result as written behind the arrow. dots: the axes of "...".
+Letters written_result(const std::string& formula, const std::string& right, const Formula& f, int dots) {
+  if (written(right) + (right.find('.') != std::string::npos ? dots : 0) > Shape::max_rank)
+    bad(formula, "the result has more axes than a tensor can have");
+  const Letters out = read(formula, right, dots);
+  for (const char c : out)
+    if (std::none_of(f.operands.begin(), f.operands.end(), [c](const Letters& l) { return l.has(c); }))
+      bad(formula, std::string("the result's letter '") + c + "' stands in no operand");
+  return out;
+}
+
+// The result without an arrow: the axes of "...", and the letters that stand once, in the order of the alphabet.
+Letters implied_result(const std::string& formula, const std::string& left, int dots) {
+  Letters out;
+  for (int d = dots; d > 0; --d) out.push(ellipsis_letter(d - 1));
+  std::string once;
+  for (char c = 'A'; c <= 'z'; ++c)
+    if (std::count(left.begin(), left.end(), c) == 1) once += c;
+  if (once.size() + static_cast<std::size_t>(dots) > Shape::max_rank)
+    bad(formula, "the result has more axes than a tensor can have");
+  for (const char c : once) out.push(c);
+  return out;
+}
+
+// Also replaces operands with a repeated letter by their diagonals.
+Formula parse(const std::string& spaced, std::vector<Tensor>& operands) {
+  std::string formula;
+  for (const char c : spaced)
+    if (c != ' ') formula += c;
+  const auto arrow = formula.find("->");
+  const std::string left = formula.substr(0, arrow);
+  std::vector<std::string> parts = at_commas(left);
   if (parts.size() != operands.size())
     bad(formula, std::to_string(parts.size()) + " operands are written, " + std::to_string(operands.size()) + " given");
   Formula f;
@@ -305,23 +334,8 @@ Formula parse(const std::string& spaced, std::vector<Tensor>& operands) {
     take_diagonals(formula, parts[i], operands[i]);
     f.operands.push_back(read(formula, parts[i], has_dots ? dots : 0));
   }
-  if (arrow != std::string::npos) {
-    const std::string right = formula.substr(arrow + 2);
-    if (written(right) + (right.find('.') != std::string::npos ? most_dots : 0) > Shape::max_rank)
-      bad(formula, "the result has more axes than a tensor can have");
-    f.out = read(formula, right, most_dots);
-    for (const char c : f.out)
-      if (std::none_of(f.operands.begin(), f.operands.end(), [c](const Letters& l) { return l.has(c); }))
-        bad(formula, std::string("the result's letter '") + c + "' stands in no operand");
-    return f;
-  }
-  for (int d = most_dots; d > 0; --d) f.out.push(ellipsis_letter(d - 1));
-  std::string once;
-  for (char c = 'A'; c <= 'z'; ++c)
-    if (std::count(left.begin(), left.end(), c) == 1) once += c;
-  if (once.size() + static_cast<std::size_t>(most_dots) > Shape::max_rank)
-    bad(formula, "the result has more axes than a tensor can have");
-  for (const char c : once) f.out.push(c);
+  f.out = arrow == std::string::npos ? implied_result(formula, left, most_dots)
+                                     : written_result(formula, formula.substr(arrow + 2), f, most_dots);
   return f;
 }
 
