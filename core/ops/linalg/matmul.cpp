@@ -226,6 +226,20 @@ const BFloat16* bf16_values(void (*f)(float* y, const float* x, std::int64_t n, 
   return table.data();
 }
 
+// dx = dy W, dW = dy' x, db = the sum of dy over its rows
+void give_linear(Backward& g) {
+  const Tensor dy = g.dy();
+  if (g.wants(0)) {
+    const bool vector = dy.rank() == 1;
+    if (vector)
+      g.give(0, matmul(dy, g.x(1)));
+    else
+      give_product(g, 0, dy, false, g.x(1), false);
+  }
+  if (g.wants(1)) give_product(g, 1, rows_of(dy), true, rows_of(g.x(0)), false);
+  if (g.wants(2)) g.give(2, dy);
+}
+
 // linear(), and f of it: two operations, computed in one pass. f may be null.
 Tensor linear_then(const kernels::Function* f, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check::floating("linear", "x", x);
@@ -262,19 +276,7 @@ Tensor linear_then(const kernels::Function* f, const Tensor& x, const Tensor& we
                              of_y.tiles<T>(py, p.n), kept.defined() ? kept.raw() : nullptr);
     }
   });
-  // dx = dy W, dW = dy' x, db = the sum of dy over its rows
-  y = record("linear", {read, weight, bias}, std::move(y), keep::input(0, 1), [](Backward& g) {
-    const Tensor dy = g.dy();
-    if (g.wants(0)) {
-      const bool vector = dy.rank() == 1;
-      if (vector)
-        g.give(0, matmul(dy, g.x(1)));
-      else
-        give_product(g, 0, dy, false, g.x(1), false);
-    }
-    if (g.wants(1)) give_product(g, 1, rows_of(dy), true, rows_of(g.x(0)), false);
-    if (g.wants(2)) g.give(2, dy);
-  });
+  y = record("linear", {read, weight, bias}, std::move(y), keep::input(0, 1), [](Backward& g) { give_linear(g); });
   return of_y(y);
 }
 
