@@ -118,59 +118,107 @@ struct Kept {
   Tensor gates, c;  // [B, T, 4 H]; for the LSTM [B, T, H]
 };
 
+// The state before step t. `first` is [B, H], `all` the states after each step, [B, T, H].
+template <class T>
+kernels::Rows<const T> state_before(const Sizes& s, std::int64_t t, const T* first, const T* all) {
+  return t == 0 ? kernels::Rows<const T>{first, s.H} : kernels::Rows<const T>{all + (t - 1) * s.H, s.T * s.H};
+}
+
+// One block of a step forwards.
+template <class T>
+struct ForwardStep {
+  const Sizes& s;
+  const Packed<T>& weight;
+  const T *x = nullptr, *h0 = nullptr, *bias = nullptr;  // bias may be null
+  T *y = nullptr, *c = nullptr;                          // c: of the LSTM
+  T *all_c = nullptr, *gates = nullptr;                  // null if they are not kept
+  void (*kernel)(const kernels::StepForward<T>&) = nullptr;
+
+  void operator()(std::int64_t t, std::int64_t i, std::int64_t rows, std::int64_t j, std::int64_t cols) const {
+    const auto step = [&](T* all) { return kernels::Rows<T>{all + t * s.H, s.T * s.H}.block(i, j); };
+    const std::int64_t GH = s.G * s.H, width = s.G * panel_width;
+    const kernels::Scratch<T> of_h(rows * width);
+    const kernels::Rows<const T> last = state_before<T>(s, t, h0, y);
+    for (std::int64_t g = 0; g < s.G; ++g) {
+      T* const to = of_h.get() + g * panel_width;
+      for (std::int64_t r = 0; bias && r < rows; ++r) std::copy_n(bias + g * s.H + j, cols, to + r * width);
+      weight.multiply(g, last.block(i, 0), rows, j, cols, to, width, bias != nullptr);
+    }
+    kernels::StepForward<T> f;
+    f.rows = rows, f.cols = cols;
+    f.of_x = kernels::Rows<const T>{x + t * GH, s.T * GH, s.H}.block(i, j);
+    f.of_h = {of_h.get(), width, panel_width};
+    if (gates) f.kept = kernels::Rows<T>{gates + t * 4 * s.H, s.T * 4 * s.H, s.H}.block(i, j);
+    f.last_h = last.block(i, j);
+    f.h = step(y);
+    if (c) {
+      f.last_c = all_c ? state_before<T>(s, t, c, all_c).block(i, j) : kernels::Rows<const T>{c, s.H}.block(i, j);
+      f.c = all_c ? step(all_c) : kernels::Rows<T>{c, s.H}.block(i, j);
+    }
+    kernel(f);
+  }
+};
+
 // Computes h of all steps and, for the LSTM, the last c. `kept` may be null.
 template <class T>
 std::vector<Tensor> forward(Cell cell, const Operands& in, Kept* kept) {
   const Sizes s(cell, in[0], in[3]);
-  const std::int64_t GH = s.G * s.H;
   const bool lstm = cell == Cell::lstm;
   Tensor y = Tensor::empty({s.B, s.T, s.H}, in[0].dtype()), c = lstm ? in[4].detach().clone() : Tensor();
   if (kept) kept->gates = Tensor::empty({s.B, s.T, 4 * s.H}, y.dtype());
   if (kept && lstm) kept->c = Tensor::empty(y.shape(), y.dtype());
-  const Tensor &h0 = in[3], &bias = in[2];
-  const T* const pb = bias.defined() ? bias.data<T>().data() : nullptr;
-  T* const py = y.fresh<T>();
-  T* const pc = lstm ? c.fresh<T>() : nullptr;
-  T* const all_c = kept && lstm ? kept->c.fresh<T>() : nullptr;
-  T* const all_gates = kept ? kept->gates.fresh<T>() : nullptr;
-  const auto& kernels = FIT_KERNELS(kernels::recurrent_table, T);
-  const auto kernel = lstm ? kernels.lstm : kernels.gru;
   kernels::GemmParams<T> p;
   p.n = p.k = p.ldb = s.H;
   p.transpose_b = true;
   const Packed<T> weight(p, in[1].data<T>().data(), s.G);
-  detail::count_product(s.B, GH, s.H, s.T);
-  each_step(
-      s, Direction::forwards,
-      [&](std::int64_t t, std::int64_t i, std::int64_t rows, std::int64_t j, std::int64_t cols) {
-        const auto step = [&](T* all) { return kernels::Rows<T>{all ? all + t * s.H : nullptr, s.T * s.H}; };
-        const auto before = [&](const T* first, const T* all) {
-          return t == 0 ? kernels::Rows<const T>{first, s.H} : kernels::Rows<const T>{all + (t - 1) * s.H, s.T * s.H};
-        };
-        const std::int64_t width = s.G * panel_width;
-        const kernels::Scratch<T> of_h(rows * width);
-        const kernels::Rows<const T> last = before(h0.data<T>().data(), py);
-        for (std::int64_t g = 0; g < s.G; ++g) {
-          T* const to = of_h.get() + g * panel_width;
-          for (std::int64_t r = 0; pb && r < rows; ++r) std::copy_n(pb + g * s.H + j, cols, to + r * width);
-          weight.multiply(g, last.block(i, 0), rows, j, cols, to, width, pb != nullptr);
-        }
-        kernels::StepForward<T> f;
-        f.rows = rows, f.cols = cols;
-        f.of_x = kernels::Rows<const T>{in[0].data<T>().data() + t * GH, s.T * GH, s.H}.block(i, j);
-        f.of_h = {of_h.get(), width, panel_width};
-        if (all_gates) f.kept = kernels::Rows<T>{all_gates + t * 4 * s.H, s.T * 4 * s.H, s.H}.block(i, j);
-        f.last_h = last.block(i, j);
-        f.h = step(py).block(i, j);
-        if (lstm) {
-          f.last_c = all_c ? before(pc, all_c).block(i, j) : kernels::Rows<const T>{pc, s.H}.block(i, j);
-          f.c = all_c ? step(all_c).block(i, j) : kernels::Rows<T>{pc, s.H}.block(i, j);
-        }
-        kernel(f);
-      });
+  detail::count_product(s.B, s.G * s.H, s.H, s.T);
+  const auto& kernels = FIT_KERNELS(kernels::recurrent_table, T);
+  ForwardStep<T> step{s, weight};
+  step.x = in[0].data<T>().data(), step.h0 = in[3].data<T>().data();
+  if (in[2].defined()) step.bias = in[2].data<T>().data();
+  step.y = y.fresh<T>();
+  if (lstm) step.c = c.fresh<T>();
+  if (kept) step.gates = kept->gates.fresh<T>();
+  if (kept && lstm) step.all_c = kept->c.fresh<T>();
+  step.kernel = lstm ? kernels.lstm : kernels.gru;
+  each_step(s, Direction::forwards, step);
   if (kept && lstm) c = reshape(slice(kept->c, 1, s.T - 1, s.T), {s.B, s.H});
   return {y, c};
 }
+
+// One block of a step backwards.
+template <class T>
+struct BackwardStep {
+  const Sizes& s;
+  const Packed<T>& weight;
+  const T* gates = nullptr;
+  const T *first = nullptr, *states = nullptr;  // the LSTM's c or the GRU's h: at the start, after each step
+  const T *c = nullptr, *dy = nullptr;          // c: of the LSTM; dy may be null
+  T *carry = nullptr, *dx = nullptr, *dh_gates = nullptr;
+  void (*kernel)(const kernels::StepBackward<T>&) = nullptr;
+
+  void operator()(std::int64_t t, std::int64_t i, std::int64_t rows, std::int64_t j, std::int64_t cols) const {
+    const std::int64_t GH = s.G * s.H;
+    const kernels::Scratch<T> next(rows * panel_width);
+    const auto step = [&](const T* all) { return kernels::Rows<const T>{all + t * s.H, s.T * s.H}.block(i, j); };
+    const auto gates_at = [&](T* all) { return kernels::Rows<T>{all + t * GH, s.T * GH, s.H}.block(i, j); };
+    kernels::StepBackward<T> k;
+    k.rows = rows, k.cols = cols;
+    if (t + 1 < s.T) {
+      weight.multiply(0, kernels::Rows<const T>{dh_gates + (t + 1) * GH, s.T * GH}.block(i, 0), rows, j, cols,
+                      next.get(), panel_width, false);
+      k.of_gates = {next.get(), panel_width};
+    }
+    k.kept = kernels::Rows<const T>{gates + t * 4 * s.H, s.T * 4 * s.H, s.H}.block(i, j);
+    k.last = state_before<T>(s, t, first, states).block(i, j);
+    if (c) k.c = step(c);
+    if (dy) k.dh = step(dy);
+    k.carry = kernels::Rows<T>{carry, s.H}.block(i, j);
+    k.dx = gates_at(dx);
+    k.dh_gates = gates_at(dh_gates);
+    kernel(k);
+  }
+};
 
 // The node's inputs are Operands, its outputs those of forward(), its saved values Kept.
 template <class T>
@@ -179,44 +227,23 @@ void give_fused(Backward& b, Cell cell) {
   const Tensor x = b.x(0), weight = b.x(1), h0 = b.x(3), y = b.y(), gates = b.saved(0);
   const Sizes s(cell, x, h0);
   const std::int64_t GH = s.G * s.H;
-  const Tensor c = lstm ? b.saved(1) : Tensor(), c0 = lstm ? b.x(4) : Tensor();
+  const Tensor first = lstm ? b.x(4) : h0, states = lstm ? b.saved(1) : y;
   const Tensor dy = b.has_dy(0) ? b.dy(0) : Tensor();
   Tensor carry = lstm && b.has_dy(1) ? b.dy(1).clone() : zeros(h0.shape(), x.dtype());
   Tensor dx = Tensor::empty(x.shape(), x.dtype()), of_h = lstm ? dx : Tensor::empty(x.shape(), x.dtype());
-  const auto& kernels = FIT_KERNELS(kernels::recurrent_table, T);
-  const auto kernel = lstm ? kernels.lstm_backward : kernels.gru_backward;
   kernels::GemmParams<T> p;
   p.n = p.ldb = s.H;
   p.k = GH;
   const Packed<T> packed(p, weight.data<T>().data(), 1);
   detail::count_product(s.B, s.H, GH, s.T - 1);
-  T *const pdx = dx.fresh<T>(), *const pdh = of_h.fresh<T>(), *const pcarry = carry.fresh<T>();
-  const T* const first = (lstm ? c0 : h0).data<T>().data();
-  const T* const states = (lstm ? c : y).data<T>().data();
-  each_step(s, Direction::backwards,
-            [&](std::int64_t t, std::int64_t i, std::int64_t rows, std::int64_t j, std::int64_t cols) {
-              const kernels::Scratch<T> next(rows * panel_width);
-              const auto step = [&](const T* all) {
-                return kernels::Rows<const T>{all + t * s.H, s.T * s.H}.block(i, j);
-              };
-              const auto gates_at = [&](T* all) { return kernels::Rows<T>{all + t * GH, s.T * GH, s.H}.block(i, j); };
-              kernels::StepBackward<T> k;
-              k.rows = rows, k.cols = cols;
-              if (t + 1 < s.T) {
-                packed.multiply(0, kernels::Rows<const T>{pdh + (t + 1) * GH, s.T * GH}.block(i, 0), rows, j, cols,
-                                next.get(), panel_width, false);
-                k.of_gates = {next.get(), panel_width};
-              }
-              k.kept = kernels::Rows<const T>{gates.data<T>().data() + t * 4 * s.H, s.T * 4 * s.H, s.H}.block(i, j);
-              k.last = t == 0 ? kernels::Rows<const T>{first, s.H}.block(i, j)
-                              : kernels::Rows<const T>{states + (t - 1) * s.H, s.T * s.H}.block(i, j);
-              if (lstm) k.c = step(states);
-              if (dy.defined()) k.dh = step(dy.data<T>().data());
-              k.carry = kernels::Rows<T>{pcarry, s.H}.block(i, j);
-              k.dx = gates_at(pdx);
-              k.dh_gates = gates_at(pdh);
-              kernel(k);
-            });
+  const auto& kernels = FIT_KERNELS(kernels::recurrent_table, T);
+  BackwardStep<T> step{s, packed};
+  step.gates = gates.data<T>().data(), step.first = first.data<T>().data(), step.states = states.data<T>().data();
+  if (lstm) step.c = step.states;
+  if (dy.defined()) step.dy = dy.data<T>().data();
+  step.carry = carry.fresh<T>(), step.dx = dx.fresh<T>(), step.dh_gates = of_h.fresh<T>();
+  step.kernel = lstm ? kernels.lstm_backward : kernels.gru_backward;
+  each_step(s, Direction::backwards, step);
   const auto flat = [](const Tensor& t) { return reshape(t, {t.size(0) * t.size(1), t.size(2)}); };
   if (b.wants(1)) {
     const Tensor before = cat({unsqueeze(h0, 1), slice(y, 1, 0, s.T - 1)}, 1);
