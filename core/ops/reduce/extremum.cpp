@@ -35,6 +35,38 @@ struct Smallest {
   }
 };
 
+/// The indices along `count` slices side by side, row by row, the first at `in`. A later element replaces an earlier
+/// one if it is better, but not if equal.
+template <class Which, class T>
+void indices_of_group(const T* in, kernels::AxisView slices, std::int64_t count, std::int64_t* index) {
+  T best[max_group];
+  for (std::int64_t l = 0; l < count; ++l) {
+    best[l] = in[l];
+    index[l] = 0;
+  }
+  for (std::int64_t i = 1; i < slices.n; ++i)
+    for (std::int64_t l = 0; l < count; ++l) {
+      const T v = in[i * slices.inner + l], winner = Which::order(best[l], v);
+      const bool replace = winner != best[l] && best[l] == best[l];
+      best[l] = replace ? v : best[l];
+      index[l] = replace ? i : index[l];
+    }
+}
+
+/// The index along one contiguous slice.
+template <class Which, class T>
+std::int64_t index_of_row(const T* in, const kernels::AxisView& slices) {
+  if constexpr (std::is_floating_point_v<T>)
+    if (slices.n >= 16) {  // long enough for a kernel
+      double winner = Which::template start<double>;
+      Which::template kernel<T>()(&winner, in, nullptr, 1, 0, slices.n, 1);
+      return kernels::reduce<T>().find(in, slices.n, static_cast<T>(winner));
+    }
+  std::int64_t index = 0;
+  indices_of_group<Which>(in, slices, 1, &index);
+  return index;
+}
+
 /// argmax or argmin along one axis.
 template <class Which>
 Tensor indices(const Tensor& x, int axis, KeepDims keep) {
@@ -50,40 +82,11 @@ Tensor indices(const Tensor& x, int axis, KeepDims keep) {
   dispatch(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* const in = x.data<T>().data();
-    // `count` slices side by side, row by row. A later element replaces an earlier one if it is better, but not if
-    // equal.
-    const auto run = [&](std::int64_t at, std::int64_t count) {
-      T best[max_group];
-      std::int64_t* const index =
-          out + (at / (slices.n * slices.inner) * slices.inner + at % (slices.n * slices.inner));
-      for (std::int64_t l = 0; l < count; ++l) {
-        best[l] = in[at + l];
-        index[l] = 0;
-      }
-      for (std::int64_t i = 1; i < slices.n; ++i)
-        for (std::int64_t l = 0; l < count; ++l) {
-          const T v = in[at + i * slices.inner + l], winner = Which::order(best[l], v);
-          const bool replace = winner != best[l] && best[l] == best[l];
-          best[l] = replace ? v : best[l];
-          index[l] = replace ? i : index[l];
-        }
-    };
     each_group_of_slices(slices, [&](std::int64_t at, std::int64_t count) {
-      if (slices.inner > 1) return run(at, count);
-      for (std::int64_t l = 0; l < count; ++l) {
-        const std::int64_t line = at + l * slices.n;
-        if constexpr (std::is_floating_point_v<T>) {
-          if (slices.n < 16) {  // too short for a kernel
-            run(line, 1);
-            continue;
-          }
-          double winner = Which::template start<double>;
-          Which::template kernel<T>()(&winner, in + line, nullptr, 1, 0, slices.n, 1);
-          out[line / slices.n] = kernels::reduce<T>().find(in + line, slices.n, static_cast<T>(winner));
-        } else {
-          run(line, 1);
-        }
-      }
+      const std::int64_t block = slices.n * slices.inner;
+      std::int64_t* const index = out + at / block * slices.inner + at % block;
+      if (slices.inner > 1) return indices_of_group<Which>(in + at, slices, count, index);
+      for (std::int64_t l = 0; l < count; ++l) index[l] = index_of_row<Which>(in + at + l * slices.n, slices);
     });
   });
   return y;
