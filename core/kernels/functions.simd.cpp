@@ -1,5 +1,6 @@
 #include "kernels/functions.hpp"
 
+#include "kernels/function_list.hpp"
 #include "kernels/simd/transform.hpp"
 
 namespace fit::kernels {

@@ -1,6 +1,6 @@
 #pragma once
 #include "kernels/elementwise.hpp"
-#include "kernels/functions.hpp"
+#include "kernels/function_list.hpp"
 
 // Functions of one number, by the kernels: the last digits of the C library's depend on its version and on the
 // processor.

@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "kernels/functions.hpp"
+#include "kernels/function_list.hpp"
 #include "support/op_table.hpp"
 
 /// The unary functions of kernels/functions.hpp, one row each in tests/core/rows/ops_functions.cpp. A row brings the

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "attention/score/expression.hpp"
-#include "kernels/functions.hpp"
+#include "kernels/function_list.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::detail {

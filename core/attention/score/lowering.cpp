@@ -6,7 +6,8 @@
 #include <optional>
 
 #include "fit/graph/graph.hpp"
-#include "kernels/functions.hpp"
+#include "kernels/function_list.hpp"
+#include "kernels/simd/isa.hpp"
 
 namespace fit::detail {
 namespace {

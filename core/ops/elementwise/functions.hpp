@@ -1,6 +1,6 @@
 #pragma once
 #include "fit/ops/ops.hpp"
-#include "kernels/functions.hpp"
+#include "kernels/function_list.hpp"
 
 namespace fit::detail {
 

@@ -1,5 +1,5 @@
 #include "fit/ops/ops.hpp"
-#include "kernels/functions.hpp"
+#include "kernels/function_list.hpp"
 #include "matmul/gemm_bf16.hpp"
 #include "ops/elementwise/functions.hpp"
 #include "support/catch.hpp"
