@@ -481,6 +481,42 @@ class TemplateParser {
     return e;
   }
 
+  ExpressionPtr number(const std::string& text) const {
+    if (text.size() > 18) wrong("a number that is too long");
+    if (text.find_first_of(".eE") == std::string::npos) return literal(std::stoll(text));
+    double value = 0;
+    if (from_chars(text.data(), text.data() + text.size(), value).ec != std::errc())
+      wrong("a number that is not finite");  // in every locale
+    return literal(value);
+  }
+
+  ExpressionPtr word(const std::string& text) const {
+    if (text == "true" || text == "True") return literal(true);
+    if (text == "false" || text == "False") return literal(false);
+    if (text == "none" || text == "None") return literal(nullptr);
+    return made(E::name, text);
+  }
+
+  ExpressionPtr list() {
+    auto list = made(E::list);
+    while (!take("]")) {
+      list->children.push_back(below(*list, expression()));
+      if (!is(Token::Kind::sign, "]")) expect(",");
+    }
+    return list;
+  }
+
+  ExpressionPtr dictionary() {
+    auto dictionary = made(E::dictionary);
+    while (!take("}")) {
+      dictionary->children.push_back(below(*dictionary, expression()));
+      expect(":");
+      dictionary->children.push_back(below(*dictionary, expression()));
+      if (!is(Token::Kind::sign, "}")) expect(",");
+    }
+    return dictionary;
+  }
+
   ExpressionPtr primary() {
     const Token token = now();
     if (token.kind == Token::Kind::string) {
@@ -489,24 +525,9 @@ class TemplateParser {
       while (now().kind == Token::Kind::string) all += tokens_[at_++].text;
       return literal(all);
     }
-    if (token.kind == Token::Kind::number) {
+    if (token.kind == Token::Kind::number || token.kind == Token::Kind::name) {
       ++at_;
-      if (token.text.size() > 18) wrong("a number that is too long");
-      if (token.text.find_first_of(".eE") != std::string::npos) {
-        double value = 0;
-        const char* const end = token.text.data() + token.text.size();
-        if (from_chars(token.text.data(), end, value).ec != std::errc())
-          wrong("a number that is not finite");  // in every locale
-        return literal(value);
-      }
-      return literal(std::stoll(token.text));
-    }
-    if (token.kind == Token::Kind::name) {
-      ++at_;
-      if (token.text == "true" || token.text == "True") return literal(true);
-      if (token.text == "false" || token.text == "False") return literal(false);
-      if (token.text == "none" || token.text == "None") return literal(nullptr);
-      return made(E::name, token.text);
+      return token.kind == Token::Kind::number ? number(token.text) : word(token.text);
     }
     if (take("(")) {
       if (take(")")) return made(E::tuple);
@@ -514,24 +535,8 @@ class TemplateParser {
       expect(")");
       return a;
     }
-    if (take("[")) {
-      auto list = made(E::list);
-      while (!take("]")) {
-        list->children.push_back(below(*list, expression()));
-        if (!is(Token::Kind::sign, "]")) expect(",");
-      }
-      return list;
-    }
-    if (take("{")) {
-      auto dictionary = made(E::dictionary);
-      while (!take("}")) {
-        dictionary->children.push_back(below(*dictionary, expression()));
-        expect(":");
-        dictionary->children.push_back(below(*dictionary, expression()));
-        if (!is(Token::Kind::sign, "}")) expect(",");
-      }
-      return dictionary;
-    }
+    if (take("[")) return list();
+    if (take("{")) return dictionary();
     wrong("expected a value");
   }
 
