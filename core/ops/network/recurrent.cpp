@@ -220,6 +220,23 @@ struct BackwardStep {
   }
 };
 
+// Gives the gradients that follow from that of the h part of all gates, of_h [B, T, G H], and from the carry of the
+// first step.
+void give_by_gates(Backward& b, const Tensor& of_h, const Tensor& carry, bool lstm) {
+  const std::int64_t B = of_h.size(0), T = of_h.size(1), GH = of_h.size(2);
+  const auto flat = [](const Tensor& t) { return reshape(t, {t.size(0) * t.size(1), t.size(2)}); };
+  if (b.wants(1)) {
+    const Tensor before = cat({unsqueeze(b.x(3), 1), slice(b.y(), 1, 0, T - 1)}, 1);
+    b.give(1, matmul(flat(of_h), Transpose::yes, flat(before), Transpose::no));
+  }
+  if (b.wants(2)) b.give(2, of_h);
+  if (b.wants(3)) {
+    const Tensor dh = matmul(reshape(slice(of_h, 1, 0, 1), {B, GH}), b.x(1));
+    b.give(3, lstm ? dh : dh + carry);
+  }
+  if (lstm && b.wants(4)) b.give(4, carry);
+}
+
 // The node's inputs are Operands, its outputs those of forward(), its saved values Kept.
 template <class T>
 void give_fused(Backward& b, Cell cell) {
@@ -244,17 +261,7 @@ void give_fused(Backward& b, Cell cell) {
   step.carry = carry.fresh<T>(), step.dx = dx.fresh<T>(), step.dh_gates = of_h.fresh<T>();
   step.kernel = lstm ? kernels.lstm_backward : kernels.gru_backward;
   each_step(s, Direction::backwards, step);
-  const auto flat = [](const Tensor& t) { return reshape(t, {t.size(0) * t.size(1), t.size(2)}); };
-  if (b.wants(1)) {
-    const Tensor before = cat({unsqueeze(h0, 1), slice(y, 1, 0, s.T - 1)}, 1);
-    b.give(1, matmul(flat(of_h), Transpose::yes, flat(before), Transpose::no));
-  }
-  if (b.wants(2)) b.give(2, of_h);
-  if (b.wants(3)) {
-    const Tensor dh = matmul(reshape(slice(of_h, 1, 0, 1), {s.B, GH}), weight);
-    b.give(3, lstm ? dh : dh + carry);
-  }
-  if (lstm && b.wants(4)) b.give(4, carry);
+  give_by_gates(b, of_h, carry, lstm);
   b.give(0, dx);
 }
 
