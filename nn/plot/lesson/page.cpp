@@ -84,7 +84,7 @@ std::string output_html(const CellOutput& o, const std::string& checks) {
       return "<figure class=\"scrolls\" data-names=\"" + escape_xml(o.names) + "\">" + o.content +
              (o.caption.empty() ? "" : "<figcaption>" + escape_xml(o.caption) + "</figcaption>") + "</figure>\n";
     case Kind::heads:
-      return "<section class=\"recording\"><h4>" + escape_xml(o.caption) + "</h4>\n" + o.content + "</section>\n";
+      return "<section class=\"recording\"><h3>" + escape_xml(o.caption) + "</h3>\n" + o.content + "</section>\n";
     case Kind::vary:
       return vary_html(o, checks);
     case Kind::question:

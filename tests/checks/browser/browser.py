@@ -50,8 +50,39 @@ def looks(open_page, theme=False):
             page = None
 
 
+# Words with less contrast to their ground than 4.5, the AA of WCAG 2.1: [contrast, words]. Those on figures lie on cells,
+# and a terminal has its own colours.
+FAINT = """(() => {
+  const rgba = (color) => { // a mixture is "color(srgb 0.5 0.5 0.5)"
+    const [r, g, b, a = 1] = color.match(/[\\d.]+/g).map(Number), most = color.startsWith("color") ? 255 : 1;
+    return { rgb: [r * most, g * most, b * most], a };
+  };
+  const over = (top, below) => top.rgb.map((v, i) => v * top.a + below[i] * (1 - top.a));
+  const light = (rgb) => rgb.map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const ground = (e) => e ? over(rgba(getComputedStyle(e).backgroundColor), ground(e.parentElement)) : [255, 255, 255];
+  const found = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const words = walker.currentNode.data.trim(), e = walker.currentNode.parentElement;
+    if (!words || e.closest('svg, script, .printed span, :disabled, [aria-hidden="true"], .unseen') || !e.checkVisibility({ opacityProperty: true, visibilityProperty: true })) continue;
+    const below = ground(e), lights = [light(over(rgba(getComputedStyle(e).color), below)), light(below)];
+    const contrast = (Math.max(...lights) + 0.05) / (Math.min(...lights) + 0.05);
+    if (contrast < 4.5) found.push([contrast.toFixed(2), words.slice(0, 30)]);
+  }
+  return found;
+})()"""
+
+# Headings that stand more than one level below the one before: a screen reader's list of them has a hole.
+SKIPPED = """(() => { const all = [...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].filter(h => h.checkVisibility()), level = (h) => Number(h.localName[1]);
+  return all.filter((h, i) => i && level(h) > level(all[i - 1]) + 1).map(h => h.outerHTML.slice(0, 60)); })()"""
+
+
 def look(page, what, picture):
-    """The end of a look at a page: nothing is cut off, nothing went wrong, and a picture if FIT_PICTURES is set."""
+    """The end of a look at a page: nothing is cut off, nothing went wrong, all words can be read, and a picture if
+    FIT_PICTURES is set."""
+    faint = page.js(FAINT)
+    check(f"{what}: words have a contrast of 4.5 or more", not faint, faint[:4])
+    skipped = page.js(SKIPPED)
+    check(f"{what}: headings skip no level", not skipped, skipped)
     check(f"{what}: nothing is cut off", page.js("document.documentElement.scrollWidth <= innerWidth"),
           page.js("document.documentElement.scrollWidth"))
     page.screenshot(picture)

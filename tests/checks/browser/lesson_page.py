@@ -213,7 +213,7 @@ def heads(page):
     check("the heads are a part of the page", page.js("document.querySelectorAll('.workbench .head').length") == 3 and
           page.js("document.querySelectorAll('iframe').length") == 0)
     check("the page is not scrolled to them", page.js("scrollY") == 0, page.js("scrollY"))
-    check("and have their title", page.js("document.querySelector('.recording h4').textContent") == '"quoted" & </iframe>')
+    check("and have their title", page.js("document.querySelector('.recording > h3').textContent") == '"quoted" & </iframe>')
     picture = "document.querySelector('.workbench .picture').toDataURL()"
     before = page.js(picture)
     page.js("document.getElementById('theme').click()")

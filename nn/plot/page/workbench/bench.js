@@ -61,7 +61,7 @@ class Workbench {
   }
 
   runName(run, i) {
-    const name = document.createElement("h4"), patch = document.createElement("i");
+    const name = document.createElement("h3"), patch = document.createElement("i");
     name.className = "run-name";
     patch.style.background = `var(${headVariable(i)})`;
     name.append(patch, run.name);

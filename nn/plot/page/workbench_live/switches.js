@@ -47,7 +47,7 @@ class Switches {
 
   draw() {
     const { matter } = this.live, { off } = this.live.bench.state, heads = config.num_heads;
-    // An MLP often matters much more: on one scale no head would stand out.
+    // An MLP often matters much more: on one scale no head would stand out. More than 44 % hides a number in the dark.
     const largest = (values) => Math.max(1e-9, ...values.map(Math.abs));
     const most = matter && { head: largest(matter.flatMap((row) => row.slice(0, heads))), mlp: largest(matter.map((row) => row[heads] ?? 0)) };
     for (const [part, { button, words }] of this.parts) {
@@ -55,7 +55,7 @@ class Switches {
       button.setAttribute("aria-checked", effect === undefined);
       button.setAttribute("aria-label", [words, effect === "other" ? "from the second text" : effect ? "off" : "", matter ? signedLoss(v) : ""].filter(Boolean).join(", "));
       button.parentElement.classList.toggle("is-off", effect !== undefined);
-      button.parentElement.style.setProperty("--part", matter ? `color-mix(in srgb, var(${v < 0 ? "--link" : "--accent"}) ${((50 * Math.abs(v)) / most[head === "mlp" ? "mlp" : "head"]).toFixed(0)}%, var(--button))` : "");
+      button.parentElement.style.setProperty("--part", matter ? `color-mix(in srgb, var(${v < 0 ? "--link" : "--accent"}) ${((44 * Math.abs(v)) / most[head === "mlp" ? "mlp" : "head"]).toFixed(0)}%, var(--button))` : "");
       if (matter) button.dataset.value = v;
       else delete button.dataset.value;
       if (head === "mlp") button.nextElementSibling.textContent = effect ? "off" : matter ? signedLoss(v) : "";
