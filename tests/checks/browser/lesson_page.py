@@ -168,10 +168,10 @@ def text_view(page):
     state = """(() => { const t = document.querySelector('.text-view'); return [[...t.querySelectorAll('.asks')].map(e => e.textContent).join(), [...t.querySelectorAll('.told p')].map(e => e.textContent),
       ['head-0', 'head-1'].map(c => t.querySelectorAll(`path.${c}`).length)]; })()"""
     first = page.js(state)
-    check("the last token is chosen, and its arcs are drawn", first == ["z", ["First: from “z” to “x” 60 %, “y” 20 %, “z” 20 %", "Second: from “x” to “x” 100 %"], [3, 1]], first)
+    check("the last token is chosen, and its arcs are drawn", first == ["z", ["First: from “z” to “x” 60\u00a0%, “y” 20\u00a0%, “z” 20\u00a0%", "Second: from “x” to “x” 100\u00a0%"], [3, 1]], first)
     page.move(*middle(page, "document.querySelectorAll('.text-view .token')[1]"))
     pointed = page.js(state)
-    check("the arcs follow the pointer", pointed[0] == "y" and pointed[1][0] == "First: from “y” to “x” 63 %, “y” 38 %" and pointed[2][0] == 2, pointed)
+    check("the arcs follow the pointer", pointed[0] == "y" and pointed[1][0] == "First: from “y” to “x” 63\u00a0%, “y” 38\u00a0%" and pointed[2][0] == 2, pointed)
     page.js("document.querySelector('.text-view').focus()")
     page.key("ArrowLeft")
     check("and the keys", page.js(state)[0] == "x", page.js(state))
@@ -373,6 +373,13 @@ def fits(page, what, width):
       .map(r => r.left)]).filter(list => list[0] && list.length > 2).map(([w, ...lefts]) => Math.max(...lefts) - Math.min(...lefts) < w)""")
     check(f"{what}: no panel begins beyond the edge", all(beside), beside)
 
+    bars = page.js("""[...document.querySelectorAll('figure svg :is(image, text)')].filter(e => e.checkVisibility() && !e.parentNode.querySelector('.on-cell'))
+      .map(e => [e, e.getBoundingClientRect(), e.ownerSVGElement.getBoundingClientRect()])
+      .filter(([, r, s]) => r.left < s.left - 1 || r.right > s.right + 1 || r.bottom > s.bottom + 2).map(([e]) => e.textContent || e.localName)""")
+    check(f"{what}: a map without numbers keeps its colour bar", not bars, bars)
+    cut = page.js("""[...document.querySelectorAll('.formula')].filter(f => f.firstElementChild?.getBoundingClientRect().left < f.getBoundingClientRect().left - 1)
+      .map(f => f.textContent.slice(0, 30))""")
+    check(f"{what}: the beginning of a wide formula can be reached", not cut, cut)
 
 def reloads(b, folder):
     """examples/run NAME --watch: the page follows the program."""

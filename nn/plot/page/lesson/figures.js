@@ -34,12 +34,6 @@ function setSize(svg, width, height) {
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
 }
 
-// The width of a map without its colour bar, which is the last image: on a narrow page each cell tells its value.
-function widthOf(part, room) {
-  const { width } = drawnSize(part), bar = [...part.querySelectorAll(":scope > image")].at(-1);
-  return width > room && bar && Number(bar.getAttribute("width")) < 30 ? Number(bar.getAttribute("x")) - 10 : width;
-}
-
 // On a narrow page the names of curves stand below the chart, and its labels grow, so that they can be read.
 function placeChart(svg, room) {
   const { width, height } = drawnSize(svg), names = [...svg.querySelectorAll("text.legend")], narrow = width > room;
@@ -58,11 +52,14 @@ function placePanels(svg) {
   const isChart = svg.querySelector(":scope > .curve");
   const panels = [...svg.querySelectorAll(":scope > .panel")], room = svg.parentNode.clientWidth / LEAST_SCALE;
   if (room > 0 && isChart) placeChart(svg, room);
-  else if (room > 0 && panels.length < 2) setSize(svg, widthOf(svg, room), drawnSize(svg).height);
+  else if (room > 0 && panels.length < 2) {
+    const { width, height } = placeMap(svg, room);
+    setSize(svg, width, height);
+  }
   if (panels.length > 1 && room > 0) {
     const title = svg.querySelector(":scope > .title"), top = title ? 30 : 0, rows = [];
     for (const panel of panels) {
-      const width = widthOf(panel, room), { height } = drawnSize(panel), last = rows.at(-1);
+      const { width, height } = placeMap(panel, room), last = rows.at(-1);
       const row = last && last.width + width <= Math.min(room, 1000) ? last : rows[rows.push({ panels: [], width: 0, height: 0 }) - 1];
       row.panels.push([panel, row.width]);
       row.width += width;

@@ -20,7 +20,7 @@ function prepareText(root) {
     bold.className = `head-${h}`;
     bold.textContent = name;
     const most = keys.slice(0, 3).filter((t, i) => i === 0 || row[t] >= 0.1);
-    line.append(bold, `: from “${tokens[asks].textContent}” to ` + most.map((t) => `“${tokens[t].textContent}” ${Math.round(100 * row[t])} %`).join(", "));
+    line.append(bold, `: from “${tokens[asks].textContent}” to ` + most.map((t) => `“${tokens[t].textContent}” ${Math.round(100 * row[t])}\u00a0%`).join(", "));
     return line;
   };
   const draw = () => {
