@@ -1,7 +1,7 @@
 /// # A museum of attention
 ///
 /// Each room changes one thing about plain attention. Every map has the same queries, keys and values: on the left
-/// plain attention, then the variant, then the difference. The slider moves the room's one number.
+/// plain attention, then the variant, then the variant less plain attention. The slider moves the room's one number.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -91,13 +91,12 @@ class Museum {
   std::vector<plot::Figure> panels(const std::string& name, const Tensor& weights, const Tensor& seen) const {
     const Tensor simple = map(plain, q, k)[0], change = weights - simple;
     const double top = std::max(max(abs(simple)).item(), max(abs(weights)).item()), most = max(abs(change)).item();
-    auto look =
-        plot::Options().xlabel("Key").ylabel("Query").cell_size(11).annotate(false).colorbar(false).vmax(top).vmin(0);
+    auto look = plot::Options().xlabel("Key").ylabel("Query").cell_size(9).annotate(false).vmax(top).vmin(0);
     if (min(weights).item() < 0) look.colormap(plot::Colormap::rdbu).vmin(-top);
-    const auto by = plot::Options(look).colormap(plot::Colormap::rdbu).bar_label("Difference").colorbar(true);
+    const auto by = plot::Options(look).colormap(plot::Colormap::rdbu).bar_label("Difference");
     const double widest = std::max(most, 0.01);
-    return {plot::heatmap(simple, plot::Options(look).title("plain").mask(causal_)),
-            plot::heatmap(weights, plot::Options(look).title(name).mask(seen)),
+    return {plot::heatmap(simple, plot::Options(look).title("plain").mask(causal_).colorbar(false)),
+            plot::heatmap(weights, plot::Options(look).title(name).mask(seen).bar_label("")),
             plot::heatmap(change, plot::Options(by).title("difference").mask(causal_).vmin(-widest).vmax(widest))};
   }
 
