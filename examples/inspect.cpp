@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
         const Tensor out = call();
         AttentionRecording recording = recorder.recording();
         if (opened.tokenizer) recording.name_tokens("", tokens_of(*opened.tokenizer, ids));
-        recording.title = folder;
+        recording.title = std::filesystem::path(folder + "/").parent_path().filename().string();
         e.page("heads", recording);
         e.claim("every layer's attention was recorded", !recording.records().empty());
         e.claim("the model computes finite numbers", all(isfinite(out)).item() == 1);
