@@ -286,6 +286,7 @@ def printed(b, path):
     check("figures stay on the paper", page.js("[...document.querySelectorAll('figure svg')].every(s => s.getBoundingClientRect().right <= innerWidth + 1)"))
     check("answers stand at the end", page.js("[...document.querySelectorAll('.answers li')].map(e => e.textContent.replaceAll(/\\s+/g, ' ').trim())") == ["Two. Two, <b>always</b>.", "0.5. A half.", "1, 0, 0, 1. It is.", "q → a. Four."] and
           page.js("document.querySelector('.answers').getBoundingClientRect().top > [...document.querySelectorAll('.question')].at(-1).getBoundingClientRect().top"), texts(page, ".answers li"))
+    check("nobody presses a button on paper", page.js("[...document.querySelectorAll('button:not(.choice, .workbench *)')].every(e => !e.checkVisibility())"))
     check("the case that is chosen is printed", page.js("[...document.querySelectorAll('.vary')].every(v => [...v.querySelectorAll('.case')].filter(e => e.getBoundingClientRect().height > 0).length === 1)"))
     page.close()
     page = browser.Page(b, path, dark=True)

@@ -130,6 +130,7 @@ def distributions(page, what):
 def printed(b, path, width):
     """The handlers of a print see the page of the screen. Paper then shows what they have drawn."""
     page = browser.Page(b, path, width=width, dark=True, beside=BESIDE)
+    page.wait("document.querySelector('#heads iframe').contentDocument?.documentElement?.dataset.ready === 'true'")
     page.js("window.dispatchEvent(new Event('beforeprint'))")
     page.call("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
     page.settle()
@@ -142,6 +143,9 @@ def printed(b, path, width):
     empty = page.js("""[...document.querySelectorAll('.chart svg')].map(s => s.getBoundingClientRect().right -
       Math.max(...[...s.querySelectorAll('.grid, .share')].map(e => e.getBoundingClientRect().right))).filter(v => !(v < 14))""")
     check(f"{what}: the axes are as wide as the paper's columns", not empty, empty)
+    heads = page.js("[document.getElementById('heads').getBoundingClientRect().height, document.querySelector('#heads iframe').contentDocument.documentElement.getBoundingClientRect().height]")
+    check(f"{what}: the heads are whole on one sheet of Letter", 400 < heads[1] <= heads[0] <= 965, heads)
+    check(f"{what}: nobody presses a button there", page.js("[...document.querySelectorAll('button')].every(e => !e.checkVisibility())"))
     ink = page.js("getComputedStyle(document.querySelector('.chart text')).fill")
     check(f"{what}: the ink is dark", sum(int(v) for v in ink[4:-1].split(",")[:3]) < 300, ink)
     page.close()

@@ -106,12 +106,17 @@ window.addEventListener("message", ({ source, data }) => {
   if (source === frame.contentWindow && data?.fitHeight) frame.style.height = data.fitHeight + "px";
 });
 // Paper is narrower than most windows: heads inside the page are drawn for it, and the frame takes their height at once.
+// A frame is not broken between sheets: high ones shrink to one sheet of A4 or Letter.
+const SHEET = 900;
 for (const kind of ["beforeprint", "afterprint"])
   window.addEventListener(kind, () => {
     const inside = frame.contentDocument; // null if the heads lie in a file beside the page
     if (!inside?.body) return;
+    inside.documentElement.style.zoom = "";
     frame.contentWindow.dispatchEvent(new Event(kind));
-    frame.style.height = inside.body.scrollHeight + "px";
+    const height = inside.body.scrollHeight, shrink = kind === "beforeprint" ? Math.min(1, SHEET / height) : 1;
+    if (shrink < 1) inside.documentElement.style.zoom = shrink;
+    frame.style.height = Math.ceil(height * shrink) + "px";
   });
 document.getElementById("smoothing").addEventListener("input", (event) => setSmoothing(Number(event.target.value)));
 document.getElementById("all").addEventListener("click", () => showSteps(null, null));
