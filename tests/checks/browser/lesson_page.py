@@ -373,7 +373,6 @@ def fits(page, what, width):
     beside = page.js("""[...document.querySelectorAll('figure svg')].map(s => [s.parentNode.clientWidth, ...[...s.querySelectorAll(':scope > .panel')].map(p => p.getBoundingClientRect())
       .map(r => r.left)]).filter(list => list[0] && list.length > 2).map(([w, ...lefts]) => Math.max(...lefts) - Math.min(...lefts) < w)""")
     check(f"{what}: no panel begins beyond the edge", all(beside), beside)
-
     bars = page.js("""[...document.querySelectorAll('figure svg :is(image, text)')].filter(e => e.checkVisibility() && !e.parentNode.querySelector('.on-cell'))
       .map(e => [e, e.getBoundingClientRect(), e.ownerSVGElement.getBoundingClientRect()])
       .filter(([, r, s]) => r.left < s.left - 1 || r.right > s.right + 1 || r.bottom > s.bottom + 2).map(([e]) => e.textContent || e.localName)""")
@@ -381,6 +380,7 @@ def fits(page, what, width):
     cut = page.js("""[...document.querySelectorAll('.formula')].filter(f => f.firstElementChild?.getBoundingClientRect().left < f.getBoundingClientRect().left - 1)
       .map(f => f.textContent.slice(0, 30))""")
     check(f"{what}: the beginning of a wide formula can be reached", not cut, cut)
+
 
 def reloads(b, folder):
     """examples/run NAME --watch: the page follows the program."""
@@ -436,6 +436,9 @@ def course(b, folder):
     home = folder / "course" / "course.html"
     listed = links(home)
     order = [path for path, *_ in listed]
+    page = browser.Page(b, home)
+    check("a page without sections has no empty contents", not page.js("document.querySelector('nav').checkVisibility()"))
+    page.close()
     check("the home page of the course names eight pages, all there", len(order) == 8 and all(path.exists() for path in order), order)
     for i, (path, name, *_) in enumerate(listed):
         found = links(path)
