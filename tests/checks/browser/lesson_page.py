@@ -437,6 +437,8 @@ def course(b, folder):
     listed = links(home)
     order = [path for path, *_ in listed]
     page = browser.Page(b, home)
+    # A browser tells no script which links are visited: the rule is read.
+    check("links that were followed have another colour", page.js("[...document.styleSheets[0].cssRules].some(r => r.selectorText?.includes('a:visited') && r.style.color)"))
     check("a page without sections has no empty contents", not page.js("document.querySelector('nav').checkVisibility()"))
     page.close()
     check("the home page of the course names eight pages, all there", len(order) == 8 and all(path.exists() for path in order), order)
