@@ -149,6 +149,8 @@ def own_text(page):
         check(f"“{text}” goes on with “{answer}”", page.js("document.querySelector('.guess b').textContent") == answer)
     type_text("the zebra")
     check("an unknown word is named", "“zebra”" in page.js("document.getElementById('problem').textContent"))
+    below = page.js("document.getElementById('problem').getBoundingClientRect().top - document.getElementById('text').getBoundingClientRect().bottom")
+    check("below the field", 0 <= below < 30, below)
     check("and nothing old stands there", page.js("['#stage', '#strips', '.mini'].every(s => getComputedStyle(document.querySelector(s)).visibility === 'hidden')"))
     type_text("the " * 20)
     check("of a long text the end is read", len(words_of(page)) == 16)
