@@ -240,8 +240,9 @@ int run_as(int argc, char** argv, const std::string& about, const std::function<
   CLI::App app(about);
   app.option_defaults()->always_capture_default();
   app.add_option("--out", e.out, "folder for pictures, pages and weights");
-  app.add_option("--seed", e.seed, "of everything random")->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 62));
-  app.add_option("--threads", e.threads, "how many to use")->check(CLI::Range(1, 1024));
+  const CLI::Range seeds(std::int64_t{0}, std::int64_t{1} << 62), counts(1, 1024);
+  app.add_option("--seed", e.seed, "of everything random, 0 or more")->check(seeds.description(""));
+  app.add_option("--threads", e.threads, "how many to use, 1 to 1024")->check(counts.description(""));
   e.data = data;
   if (!data.empty()) app.add_option("--data", e.data, "folder of the data");
   app.add_flag("--quick", e.quick, "a few steps only, as the tests do it");
