@@ -1,6 +1,7 @@
 // checkpoint(): the adjoint of this operation repeats its forward pass.
 #include "fit/backward/activation_checkpoint.hpp"
 
+#include <cstring>
 #include <map>
 #include <memory>
 #include <set>
@@ -19,6 +20,11 @@ namespace {
 constexpr const char* op = "checkpoint";
 
 thread_local bool again = false;
+
+constexpr const char* same_each_time =
+    ": it must do the same each time. Call backward() before train(), eval(), the end of hooks and edits, and changes "
+    "of "
+    "what f reads";
 
 using detail::Node;
 
@@ -55,13 +61,27 @@ class Tape final : public detail::DrawTape {
 
  private:
   [[noreturn]] static void fail() {
-    check::fail(op, "f drew more or fewer random numbers when it was computed again: it must do the same each time");
+    check::fail(op, "f drew more or fewer random numbers when it was computed again", same_each_time);
   }
   std::vector<detail::RandomKey> draws_;
   std::size_t at_ = 0;
   Mode mode_ = Mode::write;
   DrawTape* outer_ = nullptr;
 };
+
+// A number that depends on each bit of x and on its place: the sum of the words, with odd factors.
+std::uint64_t fingerprint(const Tensor& x) {
+  const std::int64_t bytes = x.numel() * size_of(x.dtype()), words = bytes / 4;
+  const auto* const from = static_cast<const char*>(x.raw());
+  const auto word = [&](std::int64_t at, std::int64_t size) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, from + 4 * at, static_cast<std::size_t>(size));
+    return static_cast<std::uint64_t>(bits) * static_cast<std::uint32_t>(2 * at + 1);
+  };
+  std::uint64_t sum = 0;
+  for (std::int64_t i = 0; i < words; ++i) sum += word(i, 4);
+  return bytes % 4 == 0 ? sum : sum + word(words, bytes % 4);
+}
 
 using Place = std::pair<Node*, std::uint32_t>;  // a node and one of its outputs
 using Detour = std::map<Place, Place>;
@@ -120,6 +140,7 @@ struct Checkpoint {
   const bool reproducibly = fit::reproducible();  // the same; record() keeps Autocast
   std::vector<Tensor> entries;                    // placeholders for x and captured tensors that require gradients
   detail::ReadLog used;                           // x, and what operations of f read
+  std::uint64_t bits = 0;                         // of the result: its fingerprint
 
   Tensor compute(Tape::Mode mode) {
     const detail::Scoped drawing(detail::draw_tape, tape.start(mode));
@@ -163,7 +184,7 @@ struct Checkpoint {
     const detail::Scoped recorded_in(detail::thread_state.region, detail::new_region());
     const Tensor y = compute(Tape::Mode::read), dy = b.dy();
     if (!y.defined() || y.shape() != dy.shape() || !y.requires_grad())
-      check::fail(op, "f gave something else when it was computed again: it must do the same each time");
+      check::fail(op, "f gave something else when it was computed again", same_each_time);
     // The enclosing graph is being traversed. So leaves temporarily replace its tensors.
     std::vector<Tensor> leaves, wanted;
     std::vector<int> numbers;
@@ -180,6 +201,7 @@ struct Checkpoint {
       numbers.push_back(static_cast<int>(i));
     }
     redirect({y}, detail::thread_state.region, there, true);
+    if (fingerprint(y) != bits) check::fail(op, "f gave other numbers when it was computed again", same_each_time);
     const std::vector<Tensor> gradients =
         grad({y}, wanted, {dy}, recording ? allow_unused | create_graph : allow_unused);
     if (recording) redirect(gradients, detail::thread_state.region, back, false);
@@ -203,6 +225,7 @@ Tensor checkpoint(std::function<Tensor(const Tensor&)> f, const Tensor& x) {
   check::defined(op, "what f gave", y);
   if (!y.requires_grad() || y.is_leaf() || y.impl()->node->region < c->used.region) return y;  // nothing was recorded
   c->find_entries(y);
+  c->bits = fingerprint(y);
   y = y.detach();  // frees the graph of f
   c->find_used(y);
   Tensor result =

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "attention/layer_names.hpp"
+#include "fit/backward/activation_checkpoint.hpp"
 #include "fit/nn/attention/attention.hpp"
 #include "fit/nn/attention/attention_recorder.hpp"
 #include "fit/nn/layer/forward_hooks.hpp"
@@ -43,6 +44,7 @@ struct AttentionRecorder::State final : Observer {
   }
 
   void attention_computed(const AttentionEvent& e) override {
+    if (fit::detail::computing_again()) return;  // recorded the first time
     const auto name = names.find(&e.call->layer);
     if (name == names.end() || options.element() >= e.B || !due(name->second)) return;
     const std::string& layer = name->second;

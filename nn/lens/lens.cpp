@@ -9,6 +9,7 @@
 #include "attention/layer_names.hpp"
 #include "common/pattern.hpp"
 #include "fit/attention/attention.hpp"
+#include "fit/backward/activation_checkpoint.hpp"
 #include "fit/graph/named_values.hpp"
 #include "fit/nn/attention/attention.hpp"
 #include "fit/ops/ops.hpp"
@@ -194,12 +195,14 @@ class Watch final : public ValueObserver {
     if (const Plan* const plan = plan_of(info.call->layer, suffix)) change(*plan, x);
   }
   static void change(const Plan& plan, Tensor& x) {
-    const std::size_t call = plan.calls++;
+    // checkpoint() computes again what it has computed: if there were several calls, the last of them.
+    const std::size_t call =
+        fit::detail::computing_again() ? std::max<std::size_t>(plan.calls, 1) - 1 : plan.calls.fetch_add(1);
     for (const Lens::Edit* const e : plan.edits) x = edited(*e, plan.name, x, call);
   }
   template <class F>
   void keep(const Plan* plan, const F& value) {
-    if (!plan || !plan->kept) return;
+    if (!plan || !plan->kept || fit::detail::computing_again()) return;
     Tensor x = value();
     const std::lock_guard lock(mutex_);
     auto at = std::find_if(values_.begin(), values_.end(), [&](const auto& v) { return v.first == plan->name; });

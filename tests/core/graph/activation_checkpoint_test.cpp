@@ -240,6 +240,26 @@ TEST_CASE("checkpoint() tells that a captured tensor was changed: a constant, or
   check(nested);
 }
 
+TEST_CASE("checkpoint() tells that f gives other numbers: a constant, an edit or a mode that changed", "[checkpoint]") {
+  const auto other = Contains("[checkpoint] f gave other numbers when it was computed again: it must do the same");
+  for (const DType dtype : {float32, float64, bfloat16}) {
+    const Tensor x = full({3}, 2., dtype).requires_grad_();
+    Tensor c = full({3}, 5., dtype);
+    const Tensor y = sum(checkpoint([&](const Tensor& z) { return z * (c + 1); }, x));  // c + 1 is not recorded
+    c[{2}] = 7;
+    CHECK_THROWS_WITH(y.backward(), other);
+    CHECK_FALSE(x.has_grad());
+  }
+  Tensor x = tensor({1., -1.}).requires_grad_();
+  double factor = 1;
+  const Tensor y = sum(checkpoint([&](const Tensor& z) { return z * factor; }, x));
+  factor = -1;  // the same numbers in another order
+  CHECK_THROWS_WITH(y.backward(retain_graph), other);
+  factor = 1;
+  y.backward();
+  CHECK(equal(x.grad(), ones({2})));
+}
+
 TEST_CASE("checkpoint() within checkpoint(), up to 255 deep", "[checkpoint]") {
   using F = Callable<Tensor(const Tensor&, int)>;
   const F nest = [&](const Tensor& x, int depth) {

@@ -210,6 +210,25 @@ TEST_CASE("every k-th step is recorded, and as many calls in it as are asked for
   CHECK(seen == std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 0}, {0, 1}, {3, 0}, {3, 1}, {6, 0}, {6, 1}});
 }
 
+TEST_CASE("what checkpoint() computes again is recorded once") {
+  nn::GPT plain(small_gpt()), again(small_gpt().checkpoint_blocks());
+  again.load_state_dict(plain.state_dict());
+  const Tensor first = randint(0, 11, {1, 5}), second = randint(0, 11, {1, 7});
+  const auto recorded = [&](const nn::GPT& gpt) {
+    nn::AttentionRecorder recorder(gpt, nn::AttentionRecorderOptions().calls(2));
+    for (const Tensor& part : {first, second}) sum(square(gpt(part))).backward();
+    return recorder.recording().records();
+  };
+  const auto expected = recorded(plain), got = recorded(again);
+  REQUIRE(expected.size() == 4);
+  REQUIRE(got.size() == 4);
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK(got[i].layer == expected[i].layer);
+    CHECK(got[i].call == expected[i].call);
+    CHECK(same_bits(got[i].weights, expected[i].weights));
+  }
+}
+
 TEST_CASE("when memory runs out, every other step goes, and the whole training stays in view") {
   nn::SelfAttention layer(8, 2);
   auto o = nn::AttentionRecorderOptions().max_bytes(5 * 2 * 4 * 4 * 4);  // five records

@@ -340,6 +340,36 @@ TEST_CASE("an edit from a run takes the value of the same call", "[lens]") {
   CHECK(same_bits(lens.with("out", nn::from(run)).run(twice).output, run.output + run.output));
 }
 
+TEST_CASE("an edit by the number of the call is the same one where checkpoint() computes again", "[lens]") {
+  nn::GPT plain = gpt_of(small()), again = gpt_of(small().checkpoint_blocks());
+  const Tensor ids = some_ids(), other = randint(0, 11, {2, 7});
+  const auto run = [&](nn::GPT& gpt, const std::vector<Tensor>& batches, std::size_t edited) {
+    gpt.zero_grad();
+    const auto doubled = [&](const std::string&, const Tensor& x, std::size_t call) {
+      return call == edited ? x * 2 : x;
+    };
+    const LensRun result = Lens(gpt)
+                               .with("h.0.resid_mid", doubled)
+                               .run(
+                                   [&] {
+                                     Tensor loss = zeros({}, float64);
+                                     for (const Tensor& batch : batches) loss = loss + gpt.loss(batch, batch);
+                                     loss.backward();
+                                     return loss;
+                                   },
+                                   {"h.0.resid_mid"});
+    CHECK(result.calls("h.0.resid_mid").size() == batches.size());
+    return result.output;
+  };
+  CHECK(same_bits(run(again, {ids}, 0), run(plain, {ids}, 0)));
+  const auto expected = plain.parameters(), got = again.parameters();
+  for (std::size_t i = 0; i < got.size(); ++i) CHECK(same_bits(got[i].grad(), expected[i].grad()));
+  CHECK_THROWS_WITH(run(again, {ids, other}, 0), Contains("[checkpoint] f gave other numbers"));
+  const Tensor outside =
+      Lens(again).with("h.1.attn.z", nn::zero()).run([&] { return again.loss(ids, ids); }, {}).output;
+  CHECK_THROWS_WITH(outside.backward(), Contains("[checkpoint] f gave other numbers"));
+}
+
 TEST_CASE("scores, weights, queries and what comes before the rotation can be edited", "[lens]") {
   nn::GPT gpt = gpt_of(small(Positions::rotary, 2));
   const Tensor ids = some_ids();

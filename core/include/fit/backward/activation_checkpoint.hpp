@@ -18,10 +18,9 @@ namespace fit {
 /// compute the same result from the same tensors. f is kept until backward() ends, and captured references must live as
 /// long. While nothing is recorded, the result is f(x).
 ///
-/// backward() throws Error if f draws more or fewer random numbers than before, or if x or another tensor that f uses
-/// was changed in place in between. It checks the tensors from outside that the recorded operations of f read. It does
-/// not check a constant that f reads only in operations that are not recorded: c in z * (c + 1), if c requires no
-/// gradient.
+/// backward() throws Error if f does something else than before: if x or another tensor that f uses was changed in
+/// place in between, if f draws more or fewer random numbers, or if its result has other bits, for example because
+/// eval() was called, or a hook was removed.
 ///
 /// BatchNorm updates its running statistics in the first call of f only. What f itself changes, it changes twice.
 Tensor checkpoint(std::function<Tensor(const Tensor&)> f, const Tensor& x);

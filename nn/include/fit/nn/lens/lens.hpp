@@ -106,7 +106,8 @@ LensEdit from(const LensRun& run);
 ///
 /// A run that edits nothing has the bits of the plain one, whatever it keeps, and attention stays fused. If nothing is
 /// kept either, it is the plain run. Edits of scores or weights compute that attention by operations. Gradients flow
-/// through all edits. checkpoint() computes again without the edits: call backward() inside the function of run() then.
+/// through all edits. With checkpoint(), call backward() inside the function of run(), as it throws Error without the
+/// edits; what it computes again is kept once, and has the number of the layer's last call.
 class Lens {
  public:
   /// Throws Error if the model's list of members is incomplete.
