@@ -347,8 +347,10 @@ Tensor GPT::hidden(const Tensor& ids, KVCache* cache, const Tensor& positions, c
     const SequenceLayer& block = h[i];
     if (cache) context.cache = cache->past(i);
     if (past) context.past = &(*past)[i];
-    x = options_.checkpoint_blocks() ? checkpoint([&block, context](const Tensor& z) { return block(z, context); }, x)
-                                     : block(x, context);
+    // A block that grows `past` gives more than its result: it can't be computed again.
+    x = options_.checkpoint_blocks() && !past
+            ? checkpoint([&block, context](const Tensor& z) { return block(z, context); }, x)
+            : block(x, context);
   }
   return ln_f ? (*ln_f)(x) : x;
 }

@@ -52,6 +52,28 @@ TEST_CASE("a GPT that computes its blocks again has the same bits in less memory
   CHECK(kept[1] < kept[0] / 4);
 }
 
+TEST_CASE("a GPT that computes its blocks again trains a prefix of keys and values", "[gpt]") {
+  const Tensor ids = randint(0, 11, {3, 4});
+  std::vector<Tensor> gradients[2];
+  for (const bool again : {false, true}) {
+    manual_seed(4);
+    const nn::GPT gpt(small().checkpoint_blocks(again));
+    std::vector<nn::KVCache::Layer> prefix;
+    for (int i = 0; i < 2; ++i)
+      prefix.push_back({randn({3, 4, 2, 4}).requires_grad_(), randn({3, 4, 2, 4}).requires_grad_()});
+    Tensor loss;
+    {
+      std::vector<nn::KVCache::Layer> past = prefix;  // it doesn't live until backward()
+      loss = sum(square(gpt(ids, past)));
+    }
+    loss.backward();
+    for (const nn::KVCache::Layer& layer : prefix)
+      for (const Tensor& t : {layer.keys, layer.values}) gradients[again].push_back(t.grad());
+    for (const Tensor& p : gpt.parameters()) gradients[again].push_back(p.grad());
+  }
+  for (std::size_t i = 0; i < gradients[0].size(); ++i) CHECK(same_bits(gradients[0][i], gradients[1][i]));
+}
+
 TEST_CASE("a GPT starts as GPT-2 does", "[gpt]") {
   manual_seed(1);
   nn::GPTOptions o = small(300, 200, 8);

@@ -89,7 +89,8 @@ struct GPTOptions {
   FIT_OPTION(bool, value_embeddings) = false;   ///< Adds an embedding of each token to its values (Zhou et al. 2024).
   FIT_OPTION(double, logit_cap) = 0;            ///< The logits become cap tanh(logits / cap) (Gemma 2); 0: no cap.
   FIT_OPTION(double, attention_logit_cap) = 0;  ///< The same for the scores of attention (attn_logit_softcapping).
-  /// Recomputes each block in backward() instead of keeping its results: see checkpoint().
+  /// Recomputes each block in backward() instead of keeping its results: see checkpoint(). Not with past keys and
+  /// values as tensors.
   FIT_OPTION(bool, checkpoint_blocks) = false;
 };
 
