@@ -99,14 +99,14 @@ class DetectAnomaly::Finder final : public Observer {
  public:
   // Throws Error if an output has a NaN or an infinity, and no input has one.
   void op_recorded(const OpEvent& e) override {
-    if (e.in_backward) return;  // node_left() checks the gradients
-    bool clean = true;          // no tensor and no number that the operation takes is infinite or NaN
+    for (int k = 0; k < e.output_count; ++k) note(e.outputs[k]);
+    if (e.in_backward || is_checkpoint(e.op)) return;  // node_left() checks the gradients
+    bool clean = true;  // no tensor and no number that the operation takes is infinite or NaN
     for (const OpAttribute& a : e.attributes) clean = clean && std::isfinite(a.number());
     for (int i = 0; i < e.inputs.size() && clean; ++i) clean = Values(e.inputs[i]).clean();
     for (int k = 0; k < e.output_count; ++k) {
       const Tensor& y = e.outputs[k];
       if (!y.defined()) continue;
-      if (const detail::Node* const n = y.impl()->node; n && n->op) made_[n] = {n->sequence, place()};
       const Values v(y);
       if (!clean || v.clean()) continue;
       // The logsumexp of a query that sees no key is -infinity.
@@ -128,7 +128,7 @@ class DetectAnomaly::Finder final : public Observer {
     if (before_.empty()) return;  // the node was entered before the Finder existed
     const Before before = std::move(before_.back());
     before_.pop_back();
-    if (e.failed || !before.clean) return;
+    if (e.failed || !before.clean || is_checkpoint(e.op())) return;
     const detail::Node& n = e.node();
     for (int i = 0; i < n.input_count; ++i) {
       if (!n.edges[i].node) continue;
@@ -151,6 +151,13 @@ class DetectAnomaly::Finder final : public Observer {
   }
 
  private:
+  // The operations within checkpoint() are seen themselves, with what they are given.
+  static bool is_checkpoint(const char* op) { return std::strcmp(op, "checkpoint") == 0; }
+  void note(const Tensor& y) {
+    const detail::Node* const n = y.defined() ? y.impl()->node : nullptr;
+    if (n && n->op) made_[n] = {n->sequence, place()};
+  }
+
   struct Before {
     bool clean = false;
     std::vector<Tensor> came_back;  // incoming gradients, which the adjoint may free

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "fit/backward/activation_checkpoint.hpp"
 #include "fit/nn.hpp"
 #include "support/callable.hpp"
 #include "support/catch.hpp"
@@ -99,6 +100,19 @@ TEST_CASE("what was not made is not told, and all is as before afterwards", "[an
   CHECK_NOTHROW(log(zeros({1})));
   const Net net([](const Tensor& z) { return log(z * 0); });
   CHECK_NOTHROW(net(ones({2, 4})));
+}
+
+TEST_CASE("within checkpoint(), the operations are told, and an infinity that one is given is allowed", "[anomaly]") {
+  const DetectAnomaly detect;
+  Tensor x = randn({2, 2}).requires_grad_();
+  const Tensor hidden = tensor({{0, 1}, {0, 0}}).to(boolean);
+  const auto masked = [&](const Tensor& z) { return masked_fill(z, hidden, -INFINITY); };
+  CHECK_NOTHROW(sum(softmax(checkpoint(masked, x)) * x).backward());
+  CHECK_THROWS_WITH(checkpoint([](const Tensor& z) { return log(z * 0); }, x),
+                    Contains("[log] its result has an infin"));
+  const Net net([](const Tensor& z) { return sqrt(abs(z) * 0); });
+  const Tensor loss = sum(checkpoint([&](const Tensor& z) { return net(z); }, ones({2, 4}).requires_grad_()));
+  CHECK_THROWS_WITH(loss.backward(), Contains("[sqrt_backward]") && Contains("it was recorded in body.1"));
 }
 
 TEST_CASE("bfloat16 results and gradients are checked like any other", "[anomaly]") {
