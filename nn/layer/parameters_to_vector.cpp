@@ -1,3 +1,4 @@
+#include "common/lent.hpp"
 #include "fit/nn/layer/parameter.hpp"
 #include "fit/ops/ops.hpp"
 #include "tensor/check.hpp"
@@ -26,6 +27,8 @@ void vector_to_parameters(const Tensor& vector, const std::vector<Tensor>& param
   if (vector.shape() != Shape{total})
     check::fail(op, "vector is ", vector.shape(), ", the parameters have ", total, " elements together: it must be [",
                 total, "]");
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    check_not_lent(op, std::to_string(i), parameters[i], "would undo this");
   const NoGrad not_recorded;
   std::int64_t at = 0;
   for (std::size_t i = 0; i < parameters.size(); at += sizes[i++])

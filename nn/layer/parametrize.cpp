@@ -110,6 +110,8 @@ Tensor LowRank::forward(const Tensor& x) const {
 
 std::string LowRank::describe() const { return joined("rank=", A.original().size(0), ", alpha=", alpha_); }
 
+std::vector<std::pair<std::string, std::string>> LowRank::saved_options() const { return {{"alpha", joined(alpha_)}}; }
+
 void low_rank(Parameter& weight, std::int64_t rank, double alpha) {
   const auto int8 = detail::int8_of(weight);
   const Tensor& w = weight.original();

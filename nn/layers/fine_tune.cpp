@@ -7,6 +7,7 @@
 #include <sstream>
 #include <unordered_map>
 
+#include "common/lent.hpp"
 #include "common/pattern.hpp"
 #include "fit/graph/graph.hpp"
 #include "fit/nn/layer/parametrize.hpp"
@@ -51,11 +52,25 @@ void each_adapted(const char* op, const Layer& model, const F& f) {
   if (!any) check::fail(op, model.name(), " has no adapters: add_lora() adds them");
 }
 
+// Throws Error if an adapter has other values for a scope.
+void check_own(const char* op, const Layer& model, const char* lost) {
+  for (const auto& [name, linear] : model.named_layers<Linear>())
+    if (const auto adapter = adapter_of(*linear)) {
+      check_not_lent(op, part_name(name, A_name), adapter->A.original(), lost);
+      check_not_lent(op, part_name(name, B_name), adapter->B.original(), lost);
+    }
+}
+
 // The number of names that share the memory of each tensor.
 std::unordered_map<const void*, int> names_of_each(const Layer& model) {
   std::unordered_map<const void*, int> count;
   for (const auto& [name, x] : model.state_dict()) ++count[x.raw()];
   return count;
+}
+
+bool has_adapters(const Layer& model) {
+  const auto linears = model.named_layers<Linear>();
+  return std::any_of(linears.begin(), linears.end(), [](const auto& named) { return adapter_of(*named.second); });
 }
 
 // The entries of lora_state_dict() for one layer.
@@ -139,7 +154,7 @@ std::vector<std::string> add_lora(Layer& model, const LoraOptions& o) {
     adapted.push_back(name);
   }
   if (chosen.empty()) check::fail(op, "no Linear of ", model.name(), " has a weight of its own that is asked for");
-  model.freeze();
+  if (!has_adapters(model)) model.freeze();
   for (Linear* const linear : chosen) low_rank(linear->weight, o.rank(), o.alpha());
   return adapted;
 }
@@ -159,14 +174,11 @@ void load_lora_state_dict(Layer& model, const StateDict& state) {
   std::string wrong;
   std::map<std::string, Stored> adapters = stored_adapters(state, wrong);
   if (adapters.empty() && wrong.empty()) check::fail(op, "there are no adapters");
-  bool first = true;  // the model has no adapters yet
+  const bool first = !has_adapters(model);
   std::vector<std::pair<Linear*, Stored>> fitting;
   for (const auto& [name, linear] : model.named_layers<Linear>()) {
     const auto found = adapters.find(name);
-    if (adapter_of(*linear)) {
-      first = false;
-      if (found == adapters.end()) wrong += "\n  missing: " + name;
-    }
+    if (adapter_of(*linear) && found == adapters.end()) wrong += "\n  missing: " + name;
     if (found == adapters.end()) continue;
     if (const std::string misfit = found->second.misfit(*linear); !misfit.empty())
       wrong += "\n  " + name + ": " + misfit;
@@ -177,6 +189,7 @@ void load_lora_state_dict(Layer& model, const StateDict& state) {
     wrong +=
         "\n  unexpected: " + (name.empty() ? model.name() + " itself is no Linear" : "no Linear is called " + name);
   if (!wrong.empty()) check::fail(op, model.name(), " does not fit; nothing was loaded:", wrong);
+  check_own(op, model, "would undo the loading");
   if (first) model.freeze();
   const NoGrad no_grad;
   for (auto& [linear, from] : fitting) {
@@ -188,6 +201,7 @@ void load_lora_state_dict(Layer& model, const StateDict& state) {
 }
 
 void merge_lora(Layer& model) {
+  check_own("merge_lora", model, "would restore an adapter that the model no longer has");
   each_adapted("merge_lora", model,
                [](const std::string&, Linear& linear, const LowRank&) { remove_parametrization(linear.weight); });
 }

@@ -1,6 +1,8 @@
 // Training that goes on from weights that are there.
 #include "fit/nn/layers/fine_tune.hpp"
 
+#include <algorithm>
+
 #include "fit/nn.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
@@ -152,6 +154,20 @@ TEST_CASE("LoRA passes a weight over that layers share, and takes one that is it
   nn::GPT again = small_gpt();
   CHECK_THROWS_WITH(nn::add_lora(again, o), "[add_lora] no Linear of GPT has a weight of its own that is asked for");
   CHECK(trainable(again).size() == again.named_parameters().size());
+}
+
+TEST_CASE("adapters of another rank leave those that are there, and what was unfrozen, to train") {
+  nn::GPT gpt = small_gpt();
+  nn::add_lora(gpt, attention_only());
+  nn::unfreeze(gpt, {"*.ln_1.*"});
+  const std::vector<std::string> before = trainable(gpt);
+  CHECK(nn::add_lora(gpt, nn::LoraOptions().rank(1).layers({"h.*.mlp.*"})).size() == 4);
+  const std::vector<std::string> after = trainable(gpt);
+  CHECK(after.size() == before.size() + 8);
+  for (const std::string& name : before) CHECK(std::count(after.begin(), after.end(), name) == 1);
+  nn::GPT other = small_gpt();
+  nn::load_lora_state_dict(other, nn::lora_state_dict(gpt));
+  CHECK(trainable(other).size() == 16);
 }
 
 TEST_CASE("LoRA on a Linear that is the model itself") {

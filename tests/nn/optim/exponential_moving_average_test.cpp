@@ -1,6 +1,7 @@
 #include "fit/io/safetensors.hpp"
 #include "fit/nn/dist/dist.hpp"
 #include "fit/nn/layer/parametrize.hpp"
+#include "fit/nn/layers/fine_tune.hpp"
 #include "fit/nn/layers/linear.hpp"
 #include "fit/nn/layers/quantize.hpp"
 #include "fit/nn/optim/more/lbfgs.hpp"
@@ -85,6 +86,8 @@ TEST_CASE("what the end of apply() would undo is refused, and an export is writt
             "[LBFGS] the parameter weight " + holds + "would undo the step");
     refused([&] { optimizer.shard(dist::world()); }, "[AdamW] the parameter weight " + holds + "would undo");
     refused([&] { nn::quantize_(layer); }, "[quantize_] the parameter weight " + holds);
+    refused([&] { nn::vector_to_parameters(zeros({10}), layer.parameters()); },
+            "[vector_to_parameters] the parameter 0 " + holds + "would undo this");
     CHECK_THROWS_WITH(average.load_state_dict(average.state_dict()), Contains("load_state_dict() while the averages"));
     for (const auto& [name, x] : before) CHECK(same_bits(at(layer.state_dict(), name).detach(), x.detach()));
     nn::save_weights(d.file("averages"), layer);
@@ -97,6 +100,17 @@ TEST_CASE("what the end of apply() would undo is refused, and an export is writt
   }
   CHECK(get(d.file("saved")) == saved);
   CHECK(same_bits(layer.weight.detach(), weight));
+  {
+    nn::Linear adapted(4, 2);
+    nn::add_lora(adapted);
+    optim::ExponentialMovingAverage of_adapters(adapted.named_parameters());
+    const StateDict adapters = nn::lora_state_dict(adapted);
+    const auto scope = of_adapters.apply();
+    const std::string adapter_holds = "the parameter lora_A.weight " + holds;
+    CHECK_THROWS_WITH(nn::load_lora_state_dict(adapted, adapters), Contains(adapter_holds + "would undo the loading"));
+    CHECK_THROWS_WITH(nn::merge_lora(adapted), Contains(adapter_holds + "would restore an adapter"));
+    nn::merge_lora(*nn::clone(adapted));
+  }
   CHECK(same_bits(at(load_safetensors(d.file("averages")).tensors, "weight"), at(average.state_dict(), "weight")));
   optimizer.step();  // the scope has ended
   CHECK_FALSE(equal(layer.weight.detach(), weight));

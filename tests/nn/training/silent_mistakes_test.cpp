@@ -6,6 +6,7 @@
 #include "fit/io/safetensors.hpp"
 #include "fit/nn/layer/parametrize.hpp"
 #include "fit/nn/layers/activation.hpp"
+#include "fit/nn/layers/fine_tune.hpp"
 #include "fit/nn/layers/recurrent.hpp"
 #include "fit/nn/lens/lens.hpp"
 #include "fit/nn/models/bert.hpp"
@@ -136,6 +137,27 @@ TEST_CASE("checkpoints hold the options of their models, too", "[silent]") {
   nn::save_weights(path, bert);
   nn::BERT heads(nn::BERTOptions().vocab_size(9).num_layers(1).d_model(8).num_heads(4));
   CHECK_THROWS_WITH(nn::load_weights(heads, path), Contains("num_heads is 2 in the file, 4 here"));
+}
+
+TEST_CASE("adapters go only into a model with their alpha", "[silent]") {
+  const Directory folder;
+  const std::string path = folder.file("last.safetensors"), weights = folder.file("weights.safetensors");
+  const auto adapted = [&](double alpha) {
+    auto gpt = std::make_unique<nn::GPT>(small());
+    nn::add_lora(*gpt, nn::LoraOptions().rank(2).alpha(alpha).layers({"h.0.attn.qkv"}));
+    return gpt;
+  };
+  const auto gpt = adapted(16), same = adapted(16), other = adapted(0.5);
+  Checkpoint().add("model", *gpt).save(path);
+  nn::save_weights(weights, *gpt);
+  const nn::StateDict before = copied(*other);
+  const std::string alpha = "h.0.attn.qkv.weight.parametrization.alpha is 16 in the file, 0.5 here";
+  CHECK_THROWS_WITH(Checkpoint().add("model", *other).load(path), Contains("model." + alpha));
+  CHECK_THROWS_WITH(nn::load_weights(*other, weights), Contains(alpha));
+  CHECK(same_state(other->state_dict(), before));
+  Checkpoint().add("model", *same).load(path);
+  nn::load_weights(*same, weights);
+  CHECK(same_state(same->state_dict(), gpt->state_dict()));
 }
 
 TEST_CASE("a norm has one default of eps, alone and in a GPT", "[silent]") {

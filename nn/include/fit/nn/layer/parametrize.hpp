@@ -4,6 +4,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "fit/nn/layer/layer.hpp"
 
@@ -41,6 +42,7 @@ class LowRank final : public UnaryLayer {
   Tensor forward(const Tensor& x) const override;
   FIT_FIELDS_DECLARED
   std::string describe() const override;
+  std::vector<std::pair<std::string, std::string>> saved_options() const override;
   double alpha() const { return alpha_; }
 
   Parameter A, B;

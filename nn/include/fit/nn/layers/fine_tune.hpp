@@ -46,6 +46,8 @@ struct LoraOptions {
 /// 1 / sqrt(in). B [out, rank] starts at 0, so the model's outputs do not change at first. To train other parameters,
 /// too, unfreeze them afterwards. Weights that several layers share, such as a tied head, are skipped.
 ///
+/// A model that has adapters already is not frozen again, so that these train on: call add_lora() once for each rank.
+///
 /// A and B are float64 for a float64 W, else float32: so an optimiser can train them beside a bfloat16 or int8 W. The
 /// sum has the type of W. Convert the model (to()) before add_lora(), not after.
 ///
@@ -61,7 +63,8 @@ StateDict lora_state_dict(const Layer& model);
 /// Copies adapters into those of the model. A layer without an adapter gets one, as from add_lora(). Throws one Error
 /// that lists everything that does not fit, and then changes nothing.
 void load_lora_state_dict(Layer& model, const StateDict& state);
-/// Replaces each weight by W + alpha / rank B A and removes the adapters. Names and speed are again those of the model
+/// Replaces each weight by W + alpha / rank B A and removes the adapters. (To merge the averages of
+/// ExponentialMovingAverage::apply(), merge a clone().) Names and speed are again those of the model
 /// without adapters. Frozen parameters stay frozen. Throws Error if there are no adapters.
 ///
 /// In a quantised model, the merged weights become parameters `weight` of the type of the scales. To quantise them

@@ -125,7 +125,8 @@ class ExponentialMovingAverage {
 
   /// Gives the parameters the values of the averages during its lifetime. The destructor restores the weights. Until
   /// then, what would be lost throws an Error: Checkpoint::save(), load_state_dict(), load_weights(), an optimiser's
-  /// step() and shard(), and quantize_(). nn::save_weights() writes the averages, and clone() makes a model of them.
+  /// step() and shard(), quantize_(), vector_to_parameters(), and loading or merging LoRA. nn::save_weights() writes
+  /// the averages, and clone() makes a model of them.
   class Applied {
    public:
     explicit Applied(ExponentialMovingAverage& average);
