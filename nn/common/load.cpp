@@ -210,6 +210,28 @@ std::string quantized(const Comparison& c) {
   return {};
 }
 
+// The same for weights that are computed from others.
+std::string parametrized(const Comparison& c) {
+  const auto has = [](const std::vector<Misfit>& misfits) {
+    return std::any_of(misfits.begin(), misfits.end(),
+                       [](const Misfit& m) { return m.name.find(".parametrization.") != std::string::npos; });
+  };
+  if (has(c.unexpected))
+    return "\n  the state holds adapters or parametrised weights: nn::add_lora() or nn::parametrize() the model before "
+           "they are loaded, as the one that was saved; nn::merge_lora() before it is saved gives plain weights";
+  if (has(c.missing))
+    return "\n  the model has adapters or parametrised weights: load plain weights before nn::add_lora() or "
+           "nn::parametrize()";
+  return {};
+}
+
+// What to do: about a prefix of all names, about another kind of weights, or about names that are alike.
+std::string advice(const Comparison& c) {
+  for (const std::string& text : {prefixed(c), quantized(c) + parametrized(c)})
+    if (!text.empty()) return text;
+  return pairs(c);
+}
+
 // Throws Error if a tensor of mine has other values for a scope.
 void check_own(const char* op, const StateDict& mine) {
   for (const auto& [name, to] : mine) check_not_lent(op, name, to, "would undo the loading");
@@ -256,11 +278,9 @@ Comparison fitting(const char* op, const std::string& owner, const StateDict& mi
                    const std::vector<io::Stored>& given) {
   check_own(op, mine);
   Comparison c = compare(mine, given);
-  if (!c.fits())
-    check::fail(op, "the state does not fit this ", owner, "; nothing was loaded:", line("missing", c.missing),
-                line("unexpected", c.unexpected), prefixed(c).empty() ? pairs(c) : prefixed(c),
-                line("misshapen", c.misshapen), quantized(c));
-  return c;
+  if (c.fits()) return c;
+  check::fail(op, "the state does not fit this ", owner, "; nothing was loaded:", line("missing", c.missing),
+              line("unexpected", c.unexpected), advice(c), line("misshapen", c.misshapen));
 }
 
 }  // namespace

@@ -170,6 +170,23 @@ TEST_CASE("adapters of another rank leave those that are there, and what was unf
   CHECK(trainable(other).size() == 16);
 }
 
+TEST_CASE("weights with adapters for a model without them, and the other way round, are told with the cure") {
+  nn::GPT plain = small_gpt(), adapted = small_gpt();
+  nn::add_lora(adapted, attention_only());
+  const StateDict of_plain = plain.state_dict(), of_adapted = adapted.state_dict();
+  CHECK_THROWS_WITH(
+      plain.load_state_dict(of_adapted),
+      Contains("the state holds adapters or parametrised weights: nn::add_lora()") && !Contains("perhaps"));
+  CHECK_THROWS_WITH(
+      adapted.load_state_dict(of_plain),
+      Contains("the model has adapters or parametrised weights: load plain weights before") && !Contains("perhaps"));
+  nn::GPT quantised = small_gpt();
+  nn::quantize_(quantised);
+  nn::add_lora(quantised, attention_only());
+  CHECK_THROWS_WITH(plain.load_state_dict(quantised.state_dict()),
+                    Contains("nn::quantize_() the model before") && Contains("nn::add_lora() or nn::parametrize()"));
+}
+
 TEST_CASE("LoRA on a Linear that is the model itself") {
   nn::Linear linear(3, 2), other(3, 2);
   other.load_state_dict(linear.state_dict());
