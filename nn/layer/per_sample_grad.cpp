@@ -1,12 +1,15 @@
 #include "fit/nn/layer/per_sample_grad.hpp"
 
 #include <cstring>
+#include <string>
+#include <unordered_map>
 
 #include "common/keyed_draws.hpp"
 #include "fit/backward/functional.hpp"
 #include "fit/graph/graph.hpp"
 #include "fit/ops/ops.hpp"
 #include "fit/threads/parallel.hpp"
+#include "graph/node.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn::detail {
@@ -15,12 +18,30 @@ namespace {
 // Derivatives of an output by the wanted parameters.
 using Derivatives = std::vector<Tensor> (*)(const Tensor& y, const std::vector<Tensor>& wanted);
 
+// Throws Error if the output depends on parameters of the model itself instead of the copy that the function is given.
+void expect_copy(const char* op, const Layer& model, const Tensor& y) {
+  if (!y.defined() || !y.requires_grad()) return;
+  std::unordered_map<const fit::detail::Node*, std::string> own;
+  for (const auto& [name, p] : model.named_parameters())
+    if (p.requires_grad()) own.emplace(p.impl()->node, name);
+  for (const fit::detail::Node* n : fit::detail::nodes_behind(y.impl()->node))
+    if (const auto found = own.find(n); found != own.end())
+      check::fail(op, "the function calls the model that it has captured (", found->second,
+                  "), whose gradients are not computed: use the copy that is its first argument");
+}
+
 // A copy of the model for one thread: nodes of a graph belong to one thread at a time.
 class Worker {
  public:
   Worker(const char* op, const SampleFunction& f, const Layer& model, const std::vector<Tensor>& batch,
          const fit::detail::RandomKey& key)
-      : op_(op), f_(f), batch_(batch), key_(key), model_(model.clone()), buffers_(model_->named_buffers()) {
+      : op_(op),
+        f_(f),
+        from_(model),
+        batch_(batch),
+        key_(key),
+        model_(model.clone()),
+        buffers_(model_->named_buffers()) {
     for (const Tensor& p : model_->parameters())
       if (p.requires_grad()) wanted_.push_back(p);
     for (const auto& [name, buffer] : buffers_) versions_.push_back(buffer.version());
@@ -31,7 +52,9 @@ class Worker {
     const KeyedDraws draws(key_.seed, key_.call, static_cast<std::uint64_t>(i));
     std::vector<Tensor> row;
     for (const Tensor& field : batch_) row.push_back(slice(field, 0, i, i + 1));
-    std::vector<Tensor> all = derivatives(f_(*model_, row), wanted_);
+    const Tensor y = f_(*model_, row);
+    if (i == 0) expect_copy(op_, from_, y);
+    std::vector<Tensor> all = derivatives(y, wanted_);
     for (std::size_t k = 0; k < buffers_.size(); ++k)
       if (buffers_[k].second.version() != versions_[k])
         check::fail(op_, "the buffer ", buffers_[k].first,
@@ -44,6 +67,7 @@ class Worker {
  private:
   const char* op_;
   const SampleFunction& f_;
+  const Layer& from_;
   const std::vector<Tensor>& batch_;
   const fit::detail::RandomKey key_;
   std::shared_ptr<Layer> model_;

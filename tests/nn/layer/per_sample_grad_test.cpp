@@ -129,6 +129,13 @@ TEST_CASE("per-sample gradients: what does not fit is told") {
   const auto both = [](const nn::Sequential& net, const Tensor& x, const Tensor& y) { return sum(net(x)) + sum(y); };
   CHECK_THROWS_WITH(nn::per_sample_grad(both, net, zeros({3, 4}), zeros({2})),
                     Contains("the batch has tensors of shapes [3, 4] and [2]"));
+  const auto captured = [&](const nn::Sequential&, const Tensor& x) { return sum(net(x)); };
+  const auto half = [&](const nn::Sequential& copy, const Tensor& x) { return sum(net[1](copy[0](x))); };
+  CHECK_THROWS_WITH(nn::per_sample_grad(captured, net, randn({3, 4})),
+                    Contains("[per_sample_grad] the function calls the model that it has captured (0.") &&
+                        Contains("use the copy that is its first argument"));
+  CHECK_THROWS_WITH(nn::per_sample_jacobian(half, net, randn({3, 4})),
+                    Contains("[per_sample_jacobian] the function calls the model that it has captured (1."));
 }
 
 }  // namespace fit::test::per_sample_grad_test

@@ -17,7 +17,8 @@
 ///
 /// The loss gets a clone() of the model, and runs on several threads: it must use its argument, and no other tensor
 /// that requires a gradient. Random numbers (dropout) depend on the example only, not on the number of threads. Throws
-/// Error if a layer changes its buffers, as BatchNorm does in training: it mixes examples.
+/// Error if a layer changes its buffers, as BatchNorm does in training, because it mixes examples; and if the loss
+/// calls the model itself, instead of its argument.
 namespace fit::nn {
 
 namespace detail {
