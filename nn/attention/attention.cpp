@@ -215,6 +215,10 @@ std::string MultiHeadAttention::describe() const {
   return s.str();
 }
 
+std::vector<std::pair<std::string, std::string>> MultiHeadAttention::saved_options() const {
+  return {{"num_heads", std::to_string(num_heads_)}};
+}
+
 // ---- layers around one MultiHeadAttention --------------------------------------------------------------------------
 
 FIT_FIELDS_OF(SelfAttention, multihead_attn)

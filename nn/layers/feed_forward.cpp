@@ -54,6 +54,10 @@ Tensor FeedForward::forward(const Tensor& x) const {
   return dropout(proj(inner_dropout(observed("post", post))));
 }
 
+std::vector<std::pair<std::string, std::string>> FeedForward::saved_options() const {
+  return {{"activation", name_of(options_.activation())}};
+}
+
 std::string FeedForward::describe() const {
   return joined("d_model=", d_model_, ", hidden=", hidden_, ", activation=", name_of(options_.activation()));
 }

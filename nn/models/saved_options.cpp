@@ -159,10 +159,22 @@ OptionList option_list(const GPTOptions& o) { return list_of(o); }
 OptionList option_list(const BERTOptions& o) { return list_of(o); }
 
 Strings saved_options(const Layer& layer, const std::string& part) {
+  const auto key = [](const std::string& path, const std::string& name) {
+    return options_prefix + joined_path(path, name);
+  };
   Strings all;
+  // Whether a layer above this path, which comes first, says this option for those in it.
+  const auto is_said_above = [&](std::string path, const std::string& name) {
+    while (!path.empty()) {
+      path.resize(path.find('.') == std::string::npos ? 0 : path.rfind('.'));
+      if (all.count(key(path, name)) > 0) return true;
+    }
+    return false;
+  };
   for (const auto& [path, sublayer] : layer.named_layers<Layer>()) {
-    const std::string at = joined_path(part, path), before = options_prefix + (at.empty() ? at : at + '.');
-    for (const auto& [name, value] : sublayer->saved_options()) all[before + name] = value;
+    const std::string at = joined_path(part, path);
+    for (const auto& [name, value] : sublayer->saved_options())
+      if (!is_said_above(at, name)) all[key(at, name)] = value;
   }
   return all;
 }

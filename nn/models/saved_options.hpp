@@ -20,7 +20,8 @@ OptionList option_list(const GPTOptions& o);
 OptionList option_list(const BERTOptions& o);
 
 /// Layer::saved_options() of this layer and those in it, as "options.PATH.NAME" ("options.NAME" for the layer itself).
-/// `part` is a path before all of them, such as "model".
+/// An option that a layer above has, too, is left out: a GPT says it for its layers. `part` is a path before all of
+/// them, such as "model".
 Strings saved_options(const Layer& layer, const std::string& part = {});
 
 /// What differs between the options of a file and those of the layer, one line each: "\n  num_heads is 4 in the file, 8

@@ -37,6 +37,9 @@ Tensor residual(const char* name, bool norm_first, const Tensor& x, const UnaryL
   return observed(name, norm_first ? x + f(norm(x)) : norm(x + f(x)));
 }
 
+using SavedOptions = std::vector<std::pair<std::string, std::string>>;
+SavedOptions saved(bool norm_first) { return {{"norm_first", norm_first ? "true" : "false"}}; }
+
 }  // namespace
 
 // ---- TransformerEncoderLayer --------------------------------------------------------------------------------------
@@ -56,6 +59,8 @@ Tensor TransformerEncoderLayer::forward(const Tensor& given, const AttentionCont
   };
   return within(*this, run, given);
 }
+
+SavedOptions TransformerEncoderLayer::saved_options() const { return saved(norm_first_); }
 
 // ---- TransformerDecoderLayer --------------------------------------------------------------------------------------
 
@@ -96,6 +101,8 @@ Tensor TransformerDecoderLayer::forward(const Tensor& given, const AttentionCont
   };
   return within(*this, run, given, context.memory.x);
 }
+
+SavedOptions TransformerDecoderLayer::saved_options() const { return saved(norm_first_); }
 
 // ---- stacks -------------------------------------------------------------------------------------------------------
 

@@ -139,6 +139,40 @@ TEST_CASE("checkpoints hold the options of their models, too", "[silent]") {
   CHECK_THROWS_WITH(nn::load_weights(heads, path), Contains("num_heads is 2 in the file, 4 here"));
 }
 
+TEST_CASE("weights of layers go only into those with their heads, activation and order of norms", "[silent]") {
+  const Directory folder;
+  const std::string path = folder.file("weights.safetensors");
+  const auto options = nn::TransformerLayerOptions().d_model(8).num_heads(2).activation(nn::Activation::gelu);
+  struct Net : nn::Layer {
+    explicit Net(const nn::TransformerLayerOptions& o) : stack(o, 2), attention(8, o.num_heads()) {}
+    FIT_FIELDS_ONLY(stack, attention)
+    nn::TransformerEncoder stack;
+    nn::CrossAttention attention;
+  };
+  nn::save_weights(path, Net(options));
+  Net same(options);
+  nn::load_weights(same, path);
+  for (const auto& [other, difference] : std::vector<std::pair<nn::TransformerLayerOptions, std::string>>{
+           {nn::TransformerLayerOptions(options).num_heads(4),
+            "attention.multihead_attn.num_heads is 2 in the file, 4"},
+           {nn::TransformerLayerOptions(options).num_heads(4),
+            "stack.layers.1.self_attn.num_heads is 2 in the file, 4"},
+           {nn::TransformerLayerOptions(options).activation(nn::Activation::relu),
+            "stack.layers.0.mlp.activation is gelu in the file, relu here"},
+           {nn::TransformerLayerOptions(options).norm_first(true).final_norm(false),
+            "stack.layers.0.norm_first is false in the file, true here"}}) {
+    Net net(other);
+    CHECK_THROWS_WITH(nn::load_weights(net, path), Contains(difference));
+    CHECK_NOTHROW(nn::load_weights(net, load_safetensors(path).tensors));
+  }
+  const nn::BERT bert(nn::BERTOptions().vocab_size(9).num_layers(1).d_model(8).num_heads(2));
+  nn::save_weights(path, bert);
+  for (const auto& [key, value] : load_safetensors(path).metadata) {
+    INFO(key);
+    CHECK(key.find("layers.") == std::string::npos);  // the model says them for its layers
+  }
+}
+
 TEST_CASE("adapters go only into a model with their alpha", "[silent]") {
   const Directory folder;
   const std::string path = folder.file("last.safetensors"), weights = folder.file("weights.safetensors");

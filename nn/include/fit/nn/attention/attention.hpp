@@ -139,6 +139,7 @@ class MultiHeadAttention final : public AttentionLayer {
 
   void fields(Fields& f) override;
   std::string describe() const override;
+  std::vector<std::pair<std::string, std::string>> saved_options() const override;
 
   Linear w_q, w_k, w_v, w_o;            // the projections of query, key, value and the heads' outputs
   Parameter bias_k, bias_v;             // [1, 1, num_kv_heads d_k], or undefined

@@ -76,7 +76,8 @@ class Layer : public detail::Member {
   /// The arguments for printing: "in_features=2, out_features=16, bias=true".
   virtual std::string describe() const { return {}; }
   /// The options that the weights do not tell, by name, as text: {"num_heads", "4"}. They are saved with the weights;
-  /// to load those into a layer with other options is an Error. GPT, BERT and LoRA's LowRank have theirs.
+  /// to load those into a layer with other options is an Error. GPT, BERT, MultiHeadAttention (its heads),
+  /// FeedForward (activation), the layers of a Transformer (norm_first) and LoRA's LowRank (alpha) have theirs.
   virtual std::vector<std::pair<std::string, std::string>> saved_options() const;
   /// The name of the class, without namespaces.
   std::string name() const;

@@ -2,6 +2,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "fit/base/option.hpp"
 #include "fit/nn/layer/layer.hpp"
@@ -43,6 +45,7 @@ class FeedForward final : public UnaryLayer {
   Tensor forward(const Tensor& x) const override;
   FIT_FIELDS_DECLARED
   std::string describe() const override;
+  std::vector<std::pair<std::string, std::string>> saved_options() const override;
 
   Linear fc;                    // [hidden, d_model]
   std::optional<Linear> gate;   // [hidden, d_model] for swiglu, geglu and geglu_tanh, else none

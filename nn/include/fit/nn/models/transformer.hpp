@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fit/base/option.hpp"
@@ -62,6 +63,7 @@ class TransformerEncoderLayer final : public SequenceLayer {
   Tensor forward(const Tensor& x, const AttentionContext& context) const override;
   KVCache::LayerShape cache_shape() const override { return self_attn->cache_shape(); }
   void fields(Fields& f) override;
+  std::vector<std::pair<std::string, std::string>> saved_options() const override;
 
   std::shared_ptr<AttentionLayer> self_attn;
   std::shared_ptr<UnaryLayer> norm1, mlp, norm2;
@@ -120,6 +122,7 @@ class TransformerDecoderLayer final : public SequenceLayer {
   /// A call with decoder_context(memory, terms): x (B, T, C), memory (B, S, C) -> (B, T, C).
   Tensor operator()(const Tensor& x, const Tensor& memory, const DecoderTerms& terms = {}) const;
   void fields(Fields& f) override;
+  std::vector<std::pair<std::string, std::string>> saved_options() const override;
 
   std::shared_ptr<AttentionLayer> self_attn;
   std::shared_ptr<UnaryLayer> norm1;

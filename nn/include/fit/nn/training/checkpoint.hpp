@@ -25,8 +25,9 @@ class DataLoader;
 ///     checkpoint.save("out/last.safetensors");
 ///
 /// A part is an object with state_dict() and load_state_dict(): a layer, optimiser, schedule or loader. Its tensors are
-/// saved as "model.out.weight". The default generator is always a part. Of a layer, the options of each GPT and BERT in
-/// it, and alpha of LoRA, are saved, too: load() and load_from_checkpoint() throw Error for others, except dropout.
+/// saved as "model.out.weight". The default generator is always a part. Of a layer, the
+/// options that weights don't tell (Layer::saved_options()) are saved, too: load() and load_from_checkpoint() throw
+/// Error for others, except dropout.
 ///
 /// With several ranks (dist::world()), every rank calls save() and load(). Only rank 0 writes, and reads for all, so
 /// other ranks need no access to the file. The checkpoint does not depend on the number of ranks.

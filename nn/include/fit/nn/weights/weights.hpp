@@ -111,8 +111,7 @@ void load_weights(Layer& layer, const StateDict& theirs, const NameMap& map = {}
 /// The same from a .safetensors file, the .safetensors.index.json of a file in several parts, or an .npz. Except for an
 /// .npz, only one tensor at a time is in memory beside the layer. Throws FileError for a damaged file, and then changes
 /// nothing. If the disk fails after this check, the layer keeps what was read. Throws Error, and loads
-/// nothing, for a file of save_weights() if a GPT or BERT in the layer has other options than the saved one, except
-/// dropout.
+/// nothing, for a file of save_weights() with other Layer::saved_options() than the layer's, except dropout.
 void load_weights(Layer& layer, const std::string& path, const NameMap& map = {});
 
 /// Loads the tensors that fit, and returns the names of the others, like PyTorch's load_state_dict(strict=False). Wrong
@@ -120,8 +119,8 @@ void load_weights(Layer& layer, const std::string& path, const NameMap& map = {}
 LoadReport load_fitting_weights(Layer& layer, const StateDict& theirs, const NameMap& map = {});
 LoadReport load_fitting_weights(Layer& layer, const std::string& path, const NameMap& map = {});
 
-/// Writes the layer's state under their names, as .npz if the path ends so, else as .safetensors, which also has the
-/// options of each GPT and BERT in the layer, as strings: "options.num_heads". Without a map, any
+/// Writes the layer's state under their names, as .npz if the path ends so, else as .safetensors, which also has
+/// Layer::saved_options() as strings: "options.num_heads". Without a map, any
 /// state is saved. With a map, throws Error for an int8 or parametrised (LoRA) weight, because maps have no names for
 /// it: call merge_lora() or remove_parametrization() first.
 void save_weights(const std::string& path, const Layer& layer, const NameMap& map = {});
