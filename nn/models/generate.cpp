@@ -38,7 +38,9 @@ double penalized(double logit, double penalty) {
 std::vector<double> penalized(const Tensor& logits, const Tokens& sequence, double penalty) {
   std::vector<double> x = logits.to(float64).to_vector<double>();
   if (std::any_of(x.begin(), x.end(), [](double v) { return std::isnan(v); }))
-    check::fail("sample_token", "a logit is NaN");
+    check::fail("sample_token",
+                "a logit is NaN: look into the weights and the logits_processor; DetectAnomaly names the "
+                "first operation that makes one");
   std::vector<bool> seen(x.size());
   for (const std::int64_t token : sequence) {
     const auto i = static_cast<std::size_t>(token);
@@ -119,7 +121,9 @@ std::int64_t sample_token(const Tensor& scores, const Tokens& sequence, const Sa
   const std::vector<double> x = penalized(logits, sequence, o.repetition_penalty());
   const auto likeliest = std::max_element(x.begin(), x.end());
   if (*likeliest == -std::numeric_limits<double>::infinity())
-    check::fail(op, "all logits are -inf: no token is possible");
+    check::fail(op, "all logits are -inf",
+                o.logits_processor() ? " behind the logits_processor, which must leave a token" : "",
+                ": no token is possible");
   if (o.temperature() == 0) return likeliest - x.begin();
   return candidates(x, *likeliest, o, logits.dtype()).drawn(uniform);
 }

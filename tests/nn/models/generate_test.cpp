@@ -265,9 +265,12 @@ TEST_CASE("generation's errors", "[generate]") {
   refused("min_p is -1", nn::SamplingOptions().min_p(-1));
   refused("repetition_penalty is 0", nn::SamplingOptions().repetition_penalty(0));
   CHECK_THROWS_WITH(nn::sample_token(logits, {3}, {}, 0.5), Contains("the token 3: it must be in 0 … 2"));
-  CHECK_THROWS_WITH(nn::sample_token(tensor({1., NAN}), {}, {}, 0.5), Contains("a logit is NaN"));
+  CHECK_THROWS_WITH(nn::sample_token(tensor({1., NAN}), {}, {}, 0.5), Contains("a logit is NaN: look into"));
   CHECK_THROWS_WITH(nn::sample_token(zeros({1, 3}), {}, {}, 0.5), Contains("must be [V]"));
-  CHECK_THROWS_WITH(nn::sample_token(full({2}, -INFINITY), {}, {}, 0.5), Contains("no token is possible"));
+  CHECK_THROWS_WITH(nn::sample_token(full({2}, -INFINITY), {}, {}, 0.5), Contains("are -inf: no token is possible"));
+  const auto none_left = [](const Tensor& logits, const nn::Tokens&) { return logits - INFINITY; };
+  CHECK_THROWS_WITH(nn::sample_token(zeros({2}), {}, nn::SamplingOptions().logits_processor(none_left), 0.5),
+                    Contains("all logits are -inf behind the logits_processor, which must leave a token"));
   CHECK(nn::sample_token(tensor({-INFINITY, -5., -INFINITY}), {}, {}, 0.99) == 1);
   nn::GPTOptions dropping = gpt.options();
   dropping.dropout(0.1);
