@@ -98,7 +98,12 @@ const MultiHeadAttentionOptions& checked(const char* op, std::int64_t d_model, s
 void check_input(const char* name, const Tensor& x, const Linear& projection, const AttentionContext& context) {
   check::defined(multi_head, name, x);
   const std::int64_t features = projection.in_features();
-  if (x.rank() != (context.padding ? 2 : 3) || x.size(-1) != features)
+  if (context.padding && (x.rank() != 2 || x.size(1) != features))
+    check::fail(
+        multi_head, name, " has shape ", x.shape(), ": it must be [N, ", features,
+        "], as the context is one without padding; a TransformerEncoder removes the padding itself, give a layer "
+        "alone context.padding->remove(x), or the mask");
+  if (!context.padding && (x.rank() != 3 || x.size(2) != features))
     check::fail(multi_head, name, " has shape ", x.shape(), ": it must be (B, S, ", features, ")");
 }
 

@@ -119,4 +119,15 @@ TEST_CASE("a BERT's padding costs nothing and changes nothing", "[unpadding]") {
   CHECK(seen == 9);
 }
 
+TEST_CASE("a layer alone tells that its input has padding, which the context lacks", "[unpadding]") {
+  const nn::TransformerEncoderLayer layer(nn::TransformerLayerOptions().d_model(8).num_heads(2).dropout(0));
+  const Tensor mask = create_padding_mask(padded_ids()), x = randn({4, 5, 8});
+  const nn::AttentionContext context = nn::without_padding(mask, x);
+  CHECK_THROWS_WITH(layer(x, context),
+                    Catch::Contains("query has shape [4, 5, 8]: it must be [N, 8], as the context is one without") &&
+                        Catch::Contains("context.padding->remove(x), or the mask"));
+  const Tensor y = layer(context.padding->remove(x), context);
+  CHECK(max_difference(y, context.padding->remove(layer(x, mask))) < 1e-5);
+}
+
 }  // namespace fit::test::unpadding_test
