@@ -23,8 +23,7 @@ thread_local bool again = false;
 
 constexpr const char* same_each_time =
     ": it must do the same each time. Call backward() before train(), eval(), the end of hooks and edits, and changes "
-    "of "
-    "what f reads";
+    "of what f reads";
 
 using detail::Node;
 
