@@ -313,7 +313,7 @@ TEST_CASE("a claim has a colour on a terminal; a page shows heads and questions"
   CHECK_THAT(said, Contains("\x1b[32m  [ok]     \x1b[0mit holds") && Contains("\x1b[31m  [FAILED] \x1b[0mit fails"));
   CHECK_THAT(said, Contains("-- k: 0.5\n"));  // of which case the claims speak
   const std::string html = test::get(folder.file("page.html"));
-  place(html, "<section class=\"recording\"><h4>Heads of &lt;one&gt;</h4>");
+  place(html, "<section class=\"recording\"><h3>Heads of &lt;one&gt;</h3>");
   place(html, "<div class=\"question\"><div class=\"prose\"><p>Why <strong>so</strong>?</p>");
 }
 

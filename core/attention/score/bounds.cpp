@@ -228,11 +228,10 @@ void check_steps(const Expression& e, const char* op, const PairBounds& pairs, D
     for (std::size_t axis = 0; axis < s.args.size(); ++axis) {
       const Bounds& index = all[static_cast<std::size_t>(s.args[axis])];
       const std::int64_t size = table.size(static_cast<int>(axis));
-      const SymbolOp by = e.steps[static_cast<std::size_t>(s.args[axis])].op;
-      if ((by == SymbolOp::batch || by == SymbolOp::head) && index.high + 1 < static_cast<double>(size))
-        check::fail(op, "in ", e.text(), ", axis ", axis, " of the table ", table.shape(), " is that of the ",
-                    by == SymbolOp::batch ? "batch" : "heads", ", of ", digits(index.high + 1),
-                    " here: give the table of this call");
+      if (e.steps[static_cast<std::size_t>(s.args[axis])].op == SymbolOp::batch &&
+          index.high + 1 < static_cast<double>(size))
+        check::fail(op, "in ", e.text(), ", axis ", axis, " of the table ", table.shape(),
+                    " is that of the batch, which has ", digits(index.high + 1), " here: give the table of this batch");
       if (index.low >= 0 && index.high < static_cast<double>(size) && !index.nan) continue;
       check::fail(
           op, "in ", e.text(), ", index ", axis, " of the table ", table.shape(),

@@ -86,8 +86,8 @@ struct Expression {
 void read_calls(Expression& e, const SymbolNode& root);
 /// Bounds of all steps over some pairs. Conditions are 0 … 1.
 std::vector<Bounds> bounds_of_steps(const Expression& e, const PairBounds& pairs);
-/// Throws Error in the name of `op` if an index leaves its table, if a table is one of a larger batch or of more heads,
-/// or if an integer is too large to be exact: more than 2^52, or 2^24 for float32.
+/// Throws Error in the name of `op` if an index leaves its table, if a table is one of a larger batch, or if an integer
+/// is too large to be exact: more than 2^52, or 2^24 for float32.
 void check_steps(const Expression& e, const char* op, const PairBounds& pairs, DType dtype);
 /// The same for all pairs of a call that causality and the window of v allow, with B elements and H heads.
 void check_ranges(const char* op, const Expression& e, std::int64_t B, std::int64_t H, const kernels::Visibility& v,

@@ -103,7 +103,7 @@ using Score = Symbol;
 
 /// A function of the scores, before the softmax: made of a lambda of (Score, At) that returns a number. The lambda is
 /// called once, here. Tensors that it indexes are captured: of at most 4 axes; floating ones may want gradients. An
-/// axis whose index is at.batch or at.head alone has at most the size of the batch, or the number of heads.
+/// axis whose index is at.batch alone has at most the size of the batch.
 class ScoreFunction {
  public:
   ScoreFunction() {}
