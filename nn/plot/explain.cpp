@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -85,7 +86,7 @@ void draw(std::ostream& out, const MaskedPairs& v) {
 struct Visible {
   std::vector<std::int64_t> blind, padding;  // queries that see nothing, keys that no query sees
   std::int64_t least, most = 0;              // keys that the other queries see
-  std::map<Masked, std::int64_t> keeps_off;  // why the keys of fully masked queries are masked
+  std::set<Masked> keeps_off;                // why the keys of fully masked queries are masked
   bool all;                                  // whether all queries are fully masked
   bool hidden_by(Masked why) const { return keeps_off.count(why) > 0; }
 
@@ -95,7 +96,7 @@ struct Visible {
       for (std::int64_t k = 0; k < v.cols; ++k) seen += v.at(0, q, k) == plot::attends;
       if (seen == 0) {
         blind.push_back(q);
-        for (std::int64_t k = 0; k < v.cols; ++k) ++keeps_off[v.at(0, q, k)];
+        for (std::int64_t k = 0; k < v.cols; ++k) keeps_off.insert(v.at(0, q, k));
       } else {
         least = std::min(least, seen);
         most = std::max(most, seen);
