@@ -6,7 +6,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 program=$1/tests/bench/bench_ranks steps=${2:-60}
 run() { # run RANKS THREADS OPTION...
   # mpirun would bind a rank to one core, whatever its threads.
-  MPIRUN_FLAGS="--bind-to none" OMP_NUM_THREADS=$2 "$here/../checks/mpirun.sh" "$1" "$program" "steps=$steps" "${@:3}"
+  MPIRUN_FLAGS="--bind-to none" OMP_NUM_THREADS=$2 "$here/../checks/training/mpirun.sh" "$1" "$program" "steps=$steps" "${@:3}"
 }
 lines=$(mktemp)
 trap 'rm -f "$lines"' EXIT

@@ -20,7 +20,7 @@ internal=$(awk -F'::' 'NR == FNR { word[$1]; next } { for (i = 1; i <= NF; i++) 
   "$stage/words" "$stage/names")
 [ -z "$internal" ] || { printf 'exported, but in no public header:\n%s\n' "$internal"; exit 1; }
 
-mapfile -t objects < <(find "$tree/examples" "$tree/tests/checks/CMakeFiles" -path '*/docs_programs.dir/*.o' -o -path "$tree/examples/*.o")
+mapfile -t objects < <(find "$tree/examples" "$tree/tests/checks/docs/CMakeFiles" -path '*/docs_programs.dir/*.o' -o -path "$tree/examples/*.o")
 ((${#objects[@]} > 0)) || { echo "no program of $tree was built"; exit 1; }
 nm -u "${objects[@]}" 2>/dev/null | awk '$1 == "U" && $2 ~ /^_ZNK?3fit|^_ZT[VIS]N3fit/ { print $2 }' | sort -u >"$stage/wanted"
 # What is of fit::mpi and fit::onnx lies in libraries of their own.

@@ -5,7 +5,7 @@
 // *.simd.cpp is compiled once for each set (see CMakeLists.txt); FIT_ISA is the tag of the set. All symbols of these
 // files are specific to their set. Otherwise the linker could merge two versions of one inline function. Their own
 // functions are in an anonymous namespace, those of headers in FIT_ISA_NAMESPACE. They export one table of functions, a
-// template on the tag. tests/checks/weak_symbols.sh looks for other symbols.
+// template on the tag. tests/checks/code/weak_symbols.sh looks for other symbols.
 //
 // Each header states errors in units in the last place; tests check them against long double with odd sizes and
 // unaligned memory (tests/core/*_kernels_test.cpp, gemm*_test.cpp). "Rounded by operation" means: the error is at most

@@ -83,7 +83,7 @@ class MpiWorld final : public World {
     return std::make_unique<Request>(request);
   }
 
-  // LCOV_EXCL_START: it ends the process before its counts are written; tests/checks/ranks_faults.sh runs it.
+  // LCOV_EXCL_START: it ends the process before its counts are written; tests/checks/training/ranks_faults.sh runs it.
   [[noreturn]] void abort(const std::string& reason) override {
     std::fprintf(stderr, "rank %d of %d on %s: %s\n", rank_, size_, host().c_str(), reason.c_str());
     std::fflush(nullptr);

@@ -351,7 +351,7 @@ TEST_CASE("the options of load_pretrained()", "[hub]") {
                     Contains("dtype is int64"));
 }
 
-// What tests/checks/transformers.sh reads: each family as it is written here, and its logits.
+// What tests/checks/exchange/transformers.sh reads: each family as it is written here, and its logits.
 TEST_CASE("models for transformers", "[.transformers]") {
   const char* const out = std::getenv("FIT_SAVED_FOLDER");
   if (!out) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# docs_stations.sh DIR: each row of a page's table that names a file and a function of it, | `file` | `function` |, does
+# stations.sh DIR: each row of a page's table that names a file and a function of it, | `file` | `function` |, does
 # so rightly, and every file of the tree that a page names in code exists, and one for each pattern of files.
 set -euo pipefail
 cd "$1"

@@ -2,7 +2,7 @@
 #include <cstring>
 #include <iostream>
 
-#include "docs_program.hpp"
+#include "program.hpp"
 
 namespace {
 const docs::Program* first = nullptr;

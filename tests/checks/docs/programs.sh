@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# docs_programs.sh PAGE DIR [LIBRARY...]: prints the names <page>_<number> of the C++ blocks of a page that have a main(), with
+# programs.sh PAGE DIR [LIBRARY...]: prints the names <page>_<number> of the C++ blocks of a page that have a main(), with
 # "python3" behind those that run it, and "mpirun" behind those that say `mpirun -n 2`; and writes into DIR
-#   <page>.cpp          these programs as functions, for tests/checks/docs_main.cpp; those that include fit/mpi.hpp only with `mpi`, and so on
+#   <page>.cpp          these programs as functions, for tests/checks/docs/main.cpp; those that include fit/mpi.hpp only with `mpi`, and so on
 #   <page>_<number>.txt what a program prints, if the block after it is ```text
 #   NAME.py             each ```python block that begins with "# NAME.py", for the programs of the page to run
 set -euo pipefail
@@ -41,4 +41,4 @@ awk -v page="$page" -v base="$base" -v dir="$2" -v optional=" ${*:3} " '
     next
   }
   { text = text $0 "\n" }
-  END { if (count) printf "%s#include \"docs_program.hpp\"\n%s", includes, programs > (dir "/" base ".cpp") }' "$1"
+  END { if (count) printf "%s#include \"program.hpp\"\n%s", includes, programs > (dir "/" base ".cpp") }' "$1"

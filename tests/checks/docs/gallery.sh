@@ -14,7 +14,7 @@ for figure in attention_step_by_step/words_causal six_tokens/causal attention_ma
     if [ "${3:-}" = update ]; then
       cp "$stage/$example/$file" "$images/"
     elif ! cmp "$images/$file" "$stage/$example/$file"; then
-      echo "docs/images/$file is not what $example draws now: tests/checks/gallery.sh BUILD TOP update puts it there"
+      echo "docs/images/$file is not what $example draws now: tests/checks/docs/gallery.sh BUILD TOP update puts it there"
       status=1
     fi
   done

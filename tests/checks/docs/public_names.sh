@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# docs_public_names.sh TOP: each public name of a header of TOP stands on a page of docs/ or in README.md: classes, types,
+# public_names.sh TOP: each public name of a header of TOP stands on a page of docs/ or in README.md: classes, types,
 # functions, constants and macros, without those in a namespace detail. Each type of options stands in docs/from_pytorch.md.
 set -euo pipefail
 cd "$1"

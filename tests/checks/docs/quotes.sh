@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# docs_quotes.sh TOP: in README.md and docs/*.md
+# quotes.sh TOP: in README.md and docs/*.md
 # - a code block under the line <!-- quote: FILE --> is that file, word for word;
 # - one under <!-- excerpt: FILE --> stands in that file, line for line, at any indentation;
 # - a link to a file of the project leads to one, and so does a picture;

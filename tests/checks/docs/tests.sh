@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# docs_tests.sh DIR: docs/reliability.md names tests by a file in code, `tests/FILE`, and the names behind it in quotes, "NAME".
+# tests.sh DIR: docs/reliability.md names tests by a file in code, `tests/FILE`, and the names behind it in quotes, "NAME".
 # Each stands in its file.
 set -euo pipefail
 cd "$1"

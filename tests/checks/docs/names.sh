@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# docs_names.sh TOP CXX [FLAG...]: in the tables "| PyTorch | here | |" of docs/from_pytorch.md, and in the lists "The same
+# names.sh TOP CXX [FLAG...]: in the tables "| PyTorch | here | |" of docs/from_pytorch.md, and in the lists "The same
 # names: …" before them, there are at least 350 names of PyTorch, none twice; each has a counterpart, which the headers
 # declare, or a reason why not.
 set -euo pipefail

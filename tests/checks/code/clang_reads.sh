@@ -3,7 +3,7 @@
 # leaves unbuilt: examples, the benchmark, checks, and what runs in several processes. What they share is parsed once, into a
 # file in FOLDER.
 set -euo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../../.."
 clang=$(compgen -c clang++- | grep -xE 'clang[+][+]-[0-9]+' | sort -uV | tail -1 || true)
 clang=${clang:-clang++}
 read -ra mpi < <(mpicxx --showme:compile 2>/dev/null || true)

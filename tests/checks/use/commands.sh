@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What the commands do before they build: names, missing packages. apt-get, sudo and the rest are stand-ins here.
 set -euo pipefail
-top=$(cd "$(dirname "$0")/../.." && pwd)
+top=$(cd "$(dirname "$0")/../../.." && pwd)
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 

@@ -5,7 +5,7 @@
 #include <iostream>
 #include <memory>
 
-#include "../support/padded_sequences.hpp"
+#include "../../support/padded_sequences.hpp"
 
 // killed_training OUT STEPS SAMPLER [MICROSECONDS]   resumes the training in the folder OUT. A signal kills it after
 // the microseconds.
