@@ -184,7 +184,8 @@ Tensor Categorical::log_prob(const Tensor& value) const {
   const Tensor rows = wide(logits_, shape.inserted(shape.rank(), classes));
   return squeeze(gather(rows, -1, unsqueeze(wide(value, shape), -1)), -1);
 }
-Tensor Categorical::entropy() const { return -sum(weighted(probs_, logits_), -1); }
+// A class of probability 0 has a slope, ln(eps) of its type, unless its logit is -inf: then p ln p is 0 for good.
+Tensor Categorical::entropy() const { return -sum(probs_ * where(isinf(logits_), 0, logits_), -1); }
 
 Tensor kl_divergence(const Categorical& p, const Categorical& q) {
   return sum(relative(p.probs(), q.probs(), p.logits() - q.logits()), -1);

@@ -124,6 +124,13 @@ TEST_CASE("distributions at the edges of what they allow") {
   CHECK(d::Categorical::from_logits(zeros({2, 4})).log_prob(tensor({{0}, {3}, {1}})).shape() == Shape{3, 2});
 }
 
+TEST_CASE("the entropy of classes has a slope where a probability is 0") {
+  const Tensor weights = tensor({0., 1., 3.}, float64).requires_grad_();
+  d::Categorical(weights).entropy().backward();
+  const Tensor expected = tensor({9.12032956, 0.20598980, -0.06866327}, float64);  // PyTorch 2.13
+  CHECK(test::max_difference(weights.grad(), expected) < 1e-6);
+}
+
 TEST_CASE("gradients of entropies and divergences are finite where a probability is 0") {
   const auto gradient = [](const auto& f) {
     const Tensor logits = tensor({0., -INFINITY, 1.}).requires_grad_();

@@ -79,7 +79,7 @@ class Categorical {
   const Tensor& logits() const { return logits_; }
   Tensor sample(const Shape& shape = {}, Generator& g = default_generator()) const;
   Tensor log_prob(const Tensor& value) const;  ///< ln(probs[..., value])
-  Tensor entropy() const;                      ///< -sum of p ln(p)
+  Tensor entropy() const;  ///< -sum of p ln(p), with these logits for ln(p); a logit of -inf counts as 0
 
  private:
   Categorical(Tensor probs, Tensor logits) : probs_(std::move(probs)), logits_(std::move(logits)) {}
