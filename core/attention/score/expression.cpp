@@ -187,6 +187,8 @@ class Operations {
   }
   Tensor looked_up(const Step& s) const {
     const Tensor& table = tables_[static_cast<std::size_t>(s.table)];
+    if (table.numel() == 0)  // there are no pairs
+      return take(reshape(table, {0}), zeros(pairs_, int64)).to(dtype_of(s.kind));
     Tensor flat = full({}, 0, float64);
     for (std::size_t axis = 0; axis < s.args.size(); ++axis) {
       const std::int64_t size = table.size(static_cast<int>(axis));

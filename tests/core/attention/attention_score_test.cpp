@@ -410,6 +410,22 @@ TEST_CASE("With a function of scores, a NaN behind an empty tile stays hidden, a
     }
 }
 
+TEST_CASE("A function of scores and a mask read tables without elements where there are no pairs") {
+  for (const auto& [B, S] : {std::pair<std::int64_t, std::int64_t>{2, 0}, {0, 3}}) {
+    const Tensor q = ones({B, 1, 4, 2}).requires_grad_(), k = ones({B, 1, S, 2}), table = ones({B, S}).requires_grad_();
+    const Tensor ids = zeros({B, S}, int64);
+    const auto options = AttentionOptions().score([&](Score s, At at) { return s + table[at.batch][at.key]; });
+    for (const auto& o :
+         {options, AttentionOptions(options).attends([&](At at) { return ids[at.batch][at.key] == 0; })}) {
+      const Tensor y = scaled_dot_product_attention(q, k, k, o);
+      CHECK(equal(y, zeros({B, 1, 4, 2})));
+      sum(y).backward();
+      CHECK(equal(q.grad(), zeros({B, 1, 4, 2})));
+      CHECK(table.grad().shape() == table.shape());
+    }
+  }
+}
+
 TEST_CASE("A function of scores takes no memory of the scores' size") {
   const Tensor table = zeros({1, 8192}).requires_grad_();
   const auto footprint = [&](std::int64_t n) {
