@@ -168,7 +168,8 @@ MultiHeadAttention::Keys MultiHeadAttention::keys_of(const Tensor& q, const Tens
   Keys keys{kept->keys, kept->values, context};
   keys.context.terms.causal(context.terms.causal() || options_.causal());
   if (!options_.add_bias_kv() && !options_.add_zero_attn()) return keys;
-  if (context.cache) check::fail(multi_head, "add_bias_kv or add_zero_attn is on: a cache has no place for such keys");
+  if (context.cache || context.past)
+    check::fail(multi_head, "add_bias_kv or add_zero_attn is on: a cache has no place for such keys");
   return with_extra_keys(std::move(keys), q.size(1));
 }
 
@@ -181,6 +182,10 @@ MultiHeadAttention::Keys MultiHeadAttention::with_extra_keys(Keys keys, std::int
        {std::pair("alibi", terms.alibi().defined()), std::pair("score", terms.score().defined())})
     if (term)
       check::fail(multi_head, name, " is given, and add_bias_kv or add_zero_attn is on: such keys have no position");
+  for (const auto& [name, term] : {std::pair("mask", &terms.mask()), std::pair("bias", &terms.bias())})
+    if (term->defined() && (term->rank() == 0 || term->size(-1) != own))
+      check::fail(multi_head, "the ", name, " is ", term->shape(), ", there are ", own,
+                  " keys: they are its last axis, without those of add_bias_kv and add_zero_attn");
   if (terms.attends().defined()) {
     const Tensor pairs = to_tensor(terms.attends(), k.size(0), num_heads_, queries, own);
     terms.mask(combine_masks(terms.mask(), pairs)).attends({});

@@ -71,6 +71,14 @@ TEST_CASE("a query that sees no other key attends to the further ones") {
   nn::AttentionContext next;
   next.cache = cache.past(0);
   CHECK_THROWS_WITH(attention(x, x, x, next), Contains("a cache has no place for such keys"));
+  nn::KVCache::Layer past{zeros({1, 2, 1, 2}), zeros({1, 2, 1, 2})};
+  next.cache.reset();
+  next.past = &past;
+  CHECK_THROWS_WITH(attention(x, x, x, next), Contains("a cache has no place for such keys"));
+  CHECK(past.keys.shape() == Shape{1, 2, 1, 2});
+  CHECK_THROWS_WITH(attention(x, x, x, ones({1, 1, 5}, boolean)), Contains("the mask is [1, 1, 5], there are 3 keys"));
+  const auto bias = AttentionTerms().causal().bias(zeros({3, 5}));
+  CHECK_THROWS_WITH(attention(x, x, x, bias), Contains("the bias is [3, 5], there are 3 keys: they are its last axis"));
   CHECK_THAT(attention.str(), Contains("add_bias_kv=true, add_zero_attn=true"));
 }
 
