@@ -76,6 +76,35 @@ class Worker {
   std::vector<Tensor> wanted_;
 };
 
+// The derivatives of all examples, one behind the other.
+class Rows {
+ public:
+  Rows(const char* op, const std::vector<Tensor>& first, std::int64_t samples) : op_(op) {
+    for (const Tensor& v : first) {
+      all_.push_back(Tensor::empty(v.shape().inserted(0, samples), v.dtype()));
+      memory_.push_back(all_.back().fresh<char>());
+    }
+    write(0, first);
+  }
+  // Several threads may write different rows.
+  void write(std::int64_t i, const std::vector<Tensor>& values) const {
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      const Shape first = all_[k].shape().erased(0);
+      if (values[k].shape() != first || values[k].dtype() != all_[k].dtype())
+        check::fail(op_, "example ", i, " gives derivatives ", values[k].dtype(), ' ', values[k].shape(),
+                    ", example 0 ", all_[k].dtype(), ' ', first, ": the outputs of all must be of one shape and type");
+      const std::int64_t bytes = values[k].numel() * size_of(values[k].dtype());
+      std::memcpy(memory_[k] + i * bytes, values[k].raw(), static_cast<std::size_t>(bytes));
+    }
+  }
+  const std::vector<Tensor>& all() const { return all_; }
+
+ private:
+  const char* op_;
+  std::vector<Tensor> all_;
+  std::vector<char*> memory_;
+};
+
 std::vector<Tensor> of_samples(const char* op, const SampleFunction& f, const Layer& model,
                                const std::vector<Tensor>& batch, Derivatives derivatives) {
   if (batch.empty()) check::fail(op, "no tensors are given: the batch has at least one");
@@ -88,31 +117,16 @@ std::vector<Tensor> of_samples(const char* op, const SampleFunction& f, const La
   const std::int64_t samples = batch[0].size(0);
   const fit::detail::RandomKey key = default_generator().next();
   Worker first(op, f, model, batch, key);
-  std::vector<Tensor> all;
-  std::vector<char*> rows;
-  const auto write = [&](std::int64_t i, const std::vector<Tensor>& values) {
-    for (std::size_t k = 0; k < values.size(); ++k) {
-      const std::int64_t bytes = values[k].numel() * size_of(values[k].dtype());
-      std::memcpy(rows[k] + i * bytes, values[k].raw(), static_cast<std::size_t>(bytes));
-    }
-  };
-  {
-    const std::vector<Tensor> values = first.sample(0, derivatives);
-    for (const Tensor& v : values) {
-      all.push_back(Tensor::empty(v.shape().inserted(0, samples), v.dtype()));
-      rows.push_back(all.back().fresh<char>());
-    }
-    write(0, values);
-  }
+  const Rows rows(op, first.sample(0, derivatives), samples);
   constexpr std::int64_t grain = 4;  // a step costs several microseconds, and each thread clones the model
   parallel_for(samples - 1, grain, [&](std::int64_t begin, std::int64_t end) {
     Worker own(op, f, model, batch, key);
-    for (std::int64_t i = begin + 1; i <= end; ++i) write(i, own.sample(i, derivatives));
+    for (std::int64_t i = begin + 1; i <= end; ++i) rows.write(i, own.sample(i, derivatives));
   });
 
   std::vector<Tensor> by_parameter;
   std::size_t next = 0;
-  for (const Tensor& p : model.parameters()) by_parameter.push_back(p.requires_grad() ? all[next++] : Tensor());
+  for (const Tensor& p : model.parameters()) by_parameter.push_back(p.requires_grad() ? rows.all()[next++] : Tensor());
   return by_parameter;
 }
 

@@ -136,6 +136,12 @@ TEST_CASE("per-sample gradients: what does not fit is told") {
                         Contains("use the copy that is its first argument"));
   CHECK_THROWS_WITH(nn::per_sample_jacobian(half, net, randn({3, 4})),
                     Contains("[per_sample_jacobian] the function calls the model that it has captured (1."));
+  const auto some = [](const nn::Sequential& m, const Tensor& x, const Tensor& n) {
+    return slice(m(x), 1, 0, n.item<std::int64_t>());
+  };
+  CHECK_THROWS_WITH(nn::per_sample_jacobian(some, net, randn({3, 4}), tensor({1, 2, 2})),
+                    Contains("[per_sample_jacobian] example 1 gives derivatives float32 [2, 2, 4], example 0 float32 "
+                             "[1, 2, 4]: the outputs of all must be of one shape and type"));
 }
 
 }  // namespace fit::test::per_sample_grad_test

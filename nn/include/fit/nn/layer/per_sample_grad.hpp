@@ -43,7 +43,7 @@ std::vector<Tensor> per_sample_grad(const F& loss, const Model& model, const Bat
 }
 
 /// Same for a function with any output [1, …] or […]: its Jacobians, [B, output's shape..., parameter's shape...]. One
-/// backward pass for each element of the output.
+/// backward pass for each element of the output. Throws Error for outputs of several shapes or types.
 template <class F, class Model, class... Batch>
 std::vector<Tensor> per_sample_jacobian(const F& f, const Model& model, const Batch&... batch) {
   return detail::per_sample_jacobian(detail::of_fields<Model>(f, std::index_sequence_for<Batch...>()), model,
