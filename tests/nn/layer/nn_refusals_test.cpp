@@ -194,6 +194,13 @@ TEST_CASE("layers refuse sizes and parts that don't fit", "[refusals]") {
       {"has nothing that is called '7'", [&] { net.layer("7"); }},
       {"'0.weight' of Sequential is not a layer", [&] { net.replace("0.weight", std::make_shared<nn::Linear>(2, 3)); }},
       {"the layer for '0' is a null pointer", [&] { net.replace("0", nullptr); }},
+      {"[Sequential] a layer is a null pointer", [&] { net.replace(0, std::shared_ptr<nn::Linear>()); }},
+      {"[Sequential] a layer is a null pointer", [] { return nn::Sequential(std::shared_ptr<nn::Linear>()); }},
+      {"[TransformerEncoderLayer] a layer is a null pointer",
+       [] {
+         const std::shared_ptr<nn::LayerNorm> none;
+         nn::TransformerEncoderLayer(nn::MultiHeadAttention(4, 2), none, nn::FeedForward(4, 8), nn::LayerNorm(4));
+       }},
       {"is not held by a std::shared_ptr: assign to the member",
        [] {
          nn::GPT gpt(small_gpt());

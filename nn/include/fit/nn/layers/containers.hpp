@@ -23,6 +23,16 @@ std::shared_ptr<L> hold(T&& layer) {
   return std::make_shared<T>(std::move(layer));
 }
 
+[[noreturn]] void fail_null(const std::string& holder);
+
+/// The same for a layer that must be there. Throws Error for a null pointer; `holder` is the name in it.
+template <class L, class T>
+std::shared_ptr<L> hold_one(const std::string& holder, T&& layer) {
+  std::shared_ptr<L> held = hold<L>(std::forward<T>(layer));
+  if (!held) fail_null(holder);
+  return held;
+}
+
 /// Layers that are moved in, or pointers: a layer is not copied.
 template <class... Layers>
 using IfHandedIn = std::enable_if_t<(
@@ -37,7 +47,7 @@ inline constexpr bool is_held = IsHeld<L, std::decay_t<T>>::value;
 
 [[noreturn]] void fail_position(const Layer& list, std::size_t i, std::size_t size);
 
-/// A list of layers, named by their positions. Layers are moved in, or shared by shared_ptr.
+/// A list of layers, named by their positions. Layers are moved in, or shared by shared_ptr, which must not be null.
 template <class Base, class L>
 class LayerList : public Base {
  public:
@@ -53,7 +63,7 @@ class LayerList : public Base {
         is_held<L, T>,
         "this list holds layers: give nn::ReLU() instead of the function relu, nn::Lambda(f) for a function of "
         "your own, a layer that is moved in, or a std::shared_ptr to one");
-    if constexpr (is_held<L, T>) layers_.push_back(hold<L>(std::forward<T>(layer)));
+    if constexpr (is_held<L, T>) layers_.push_back(hold_one<L>(this->name(), std::forward<T>(layer)));
   }
 
   template <class Item>
@@ -76,7 +86,7 @@ class LayerList : public Base {
   template <class T>
   void replace(std::size_t i, T&& layer) {
     at(i);
-    layers_[i] = hold<L>(std::forward<T>(layer));
+    layers_[i] = hold_one<L>(this->name(), std::forward<T>(layer));
   }
 
  protected:

@@ -143,7 +143,7 @@ class GPTBlock final : public SequenceLayer {
   template <class Norm1, class Attention, class Norm2, class MLP>
   GPTBlock(Norm1 norm1, Attention attention, Norm2 norm2, MLP feed_forward)
       : ln_1(detail::hold<UnaryLayer>(std::move(norm1))),
-        attn(detail::hold<SequenceLayer>(std::move(attention))),
+        attn(detail::hold_one<SequenceLayer>("GPTBlock", std::move(attention))),
         ln_2(detail::hold<UnaryLayer>(std::move(norm2))),
         mlp(detail::hold<UnaryLayer>(std::move(feed_forward))) {}
   using SequenceLayer::forward;

@@ -54,10 +54,10 @@ class TransformerEncoderLayer final : public SequenceLayer {
                           const TransformerLayerOptions& options = {})
       : SequenceLayer(TakesUnpadded()),
         norm_first_(options.norm_first()),
-        self_attn(detail::hold<AttentionLayer>(std::move(attention))),
-        norm1(detail::hold<UnaryLayer>(std::move(first_norm))),
-        mlp(detail::hold<UnaryLayer>(std::move(feed_forward))),
-        norm2(detail::hold<UnaryLayer>(std::move(second_norm))),
+        self_attn(detail::hold_one<AttentionLayer>("TransformerEncoderLayer", std::move(attention))),
+        norm1(detail::hold_one<UnaryLayer>("TransformerEncoderLayer", std::move(first_norm))),
+        mlp(detail::hold_one<UnaryLayer>("TransformerEncoderLayer", std::move(feed_forward))),
+        norm2(detail::hold_one<UnaryLayer>("TransformerEncoderLayer", std::move(second_norm))),
         dropout(options.dropout()) {}
   using SequenceLayer::forward;
   Tensor forward(const Tensor& x, const AttentionContext& context) const override;
@@ -107,12 +107,12 @@ class TransformerDecoderLayer final : public SequenceLayer {
   TransformerDecoderLayer(Self self, Norm1 first_norm, Cross cross, Norm2 second_norm, MLP feed_forward,
                           Norm3 third_norm, const TransformerLayerOptions& options = {})
       : norm_first_(options.norm_first()),
-        self_attn(detail::hold<AttentionLayer>(std::move(self))),
-        norm1(detail::hold<UnaryLayer>(std::move(first_norm))),
-        cross_attn(detail::hold<AttentionLayer>(std::move(cross))),
-        norm2(detail::hold<UnaryLayer>(std::move(second_norm))),
-        mlp(detail::hold<UnaryLayer>(std::move(feed_forward))),
-        norm3(detail::hold<UnaryLayer>(std::move(third_norm))),
+        self_attn(detail::hold_one<AttentionLayer>("TransformerDecoderLayer", std::move(self))),
+        norm1(detail::hold_one<UnaryLayer>("TransformerDecoderLayer", std::move(first_norm))),
+        cross_attn(detail::hold_one<AttentionLayer>("TransformerDecoderLayer", std::move(cross))),
+        norm2(detail::hold_one<UnaryLayer>("TransformerDecoderLayer", std::move(second_norm))),
+        mlp(detail::hold_one<UnaryLayer>("TransformerDecoderLayer", std::move(feed_forward))),
+        norm3(detail::hold_one<UnaryLayer>("TransformerDecoderLayer", std::move(third_norm))),
         dropout(options.dropout()) {}
   using SequenceLayer::forward;
   /// The context has the memory: see decoder_context().
