@@ -89,8 +89,9 @@ Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor
 }
 
 Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& options) {
-  return with_precision(Precision::float32, {input, target}, [&](const Tensor& input, const Tensor& target) {
-    check_pair("kl_div", input, target);
+  return with_precision(Precision::float32, {input, target}, [&](const Tensor& input, const Tensor& given) {
+    check_pair("kl_div", input, given);
+    const Tensor target = is_floating(given.dtype()) ? given : given.to(input.dtype());  // one_hot() gives int64
     check_log_probabilities("kl_div", input, "; probabilities are the target");
     if (options.log_target()) return reduced(exp(target) * (target - input), options.reduction());
     check_probabilities("kl_div", "target", target, "; for their logarithms, set log_target");

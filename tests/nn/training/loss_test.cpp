@@ -278,6 +278,10 @@ TEST_CASE("distances") {
   CHECK(gradient(p, nn::kl_div(q, p, nn::KLDivOptions().log_target(false).reduction(Reduction::sum)))[0] ==
         Approx(std::log(2.)));  // not NaN
   CHECK_THROWS_WITH(nn::kl_div(q, zeros({3, 3})), Contains("[kl_div]"));
+  for (const DType t : {boolean, int64}) {
+    const Tensor hot = eq(arange(p.numel()), 0).reshape(p.shape());
+    CHECK(equal(nn::kl_div(q, hot.to(t)), nn::kl_div(q, hot.to(q.dtype()))));
+  }
 
   const Tensor a = tensor({{1., 0.}, {1., 0.}, {1., 0.}}), b = tensor({{1., 1.}, {1., 1.}, {-1., 0.}});
   const std::vector<double> c = test::values(nn::cosine_embedding_loss(
