@@ -6,6 +6,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "common/rollback.hpp"
 #include "dist/agree.hpp"
 #include "fit/graph/autocast.hpp"
 #include "fit/graph/graph.hpp"
@@ -330,10 +331,12 @@ bool Trainer::lacks_validation() const {
   return lacks != 0;
 }
 
-// The step's row stays as it is until it has its validation.
+// The step's row stays as it is until it has its validation, and that is saved: an error before the next save would
+// lose what no run makes up any more.
 void Trainer::make_up_validation(ProgressBar& bar) {
   row_.clear();
   validate(bar);
+  files_->save_last();
   if (world_.rank() == 0) {
     const MetricsLog::Row& before = metrics_.rows().back();
     row_.insert(before.begin(), before.end());
@@ -352,10 +355,13 @@ void Trainer::validate(ProgressBar& bar) {
     value = validation_.loss();
   }
   dist::broadcast(value, world_);
-  row_["validation"] = value;
-  tell([&](TrainingListener& listener) { listener.on_evaluation(checkpoint_.step, value); });
-  if (early_.update(value)) files_->save("best.safetensors");
+  {
+    const Rollback not_counted([this, before = early_] { early_ = before; });
+    if (early_.update(value)) files_->save("best.safetensors");
+  }
+  row_["validation"] = value;  // after the save: a row without it gets its validation made up
   files_->end_change();
+  tell([&](TrainingListener& listener) { listener.on_evaluation(checkpoint_.step, value); });
   bar.print("step " + std::to_string(checkpoint_.step) + ": validation " + std::to_string(value));
 }
 

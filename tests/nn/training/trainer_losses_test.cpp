@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <iostream>
 #include <sstream>
+#include <tuple>
 
 #include "fit/graph/graph.hpp"
 #include "fit/nn/training/checkpoint.hpp"
@@ -366,6 +367,58 @@ TEST_CASE("trainer: after an error, generators and the validation's place are th
   CHECK(run("loss") == std::pair(weights, rows));
   CHECK(run("validation") == std::pair(weights, rows));  // the resumed training begins with it
   CHECK(run("after_step") == std::pair(weights, rows));
+}
+
+TEST_CASE("trainer: a validation counts once, whatever fails beside it") {
+  // Told to a listener, which may throw.
+  struct Evaluated final : TrainingListener {
+    bool fails = false;
+    void on_evaluation(std::int64_t /*step*/, double /*value*/) override {
+      if (fails) throw Error("once");
+    }
+  };
+  const auto run = [](const std::string& fails) {
+    const Directory where;
+    const std::string best = where.file("best.safetensors");
+    for (int attempt = 0;; ++attempt) {
+      manual_seed(1);
+      nn::Linear layer(2, 1);
+      optim::SGD optimizer(layer.named_parameters(), 0.01);
+      data::DataLoader loader(data::TensorDataset({randn({8, 2})}), 4);
+      int losses = 0;
+      const auto loss = [&](const data::Batch& b) {
+        if (++losses == 1 && attempt == 1 && fails == "the step behind one that was made up") throw Error("once");
+        return mean(square(layer(b[0])));
+      };
+      Trainer trainer(layer, optimizer, loader, loss,
+                      TrainerOptions().steps(6).out(where.path).resume().patience(2).display(Display::none));
+      trainer.validation(
+          [&] {
+            if (attempt == 0 && fails == "the step behind one that was made up") throw Error("once");
+            return trainer.checkpoint().step == 2 ? 1. : 2.;
+          },
+          2);
+      const auto listener = std::make_shared<Evaluated>();
+      listener->fails = attempt == 0 && fails == "a listener";
+      trainer.listen(listener);
+      if (attempt == 0 && fails == "the best file") std::filesystem::create_directory(best);  // can't be replaced
+      try {
+        const TrainerResult result = trainer.run();
+        return std::tuple(result.step, result.best_validation, step_in(best), values(layer.weight));
+      } catch (const Error&) {
+        REQUIRE(attempt < 2);
+        if (std::filesystem::is_directory(best)) std::filesystem::remove(best);
+      }
+    }
+  };
+  const auto whole = run("nothing");
+  CHECK(std::get<0>(whole) == 6);  // of patience 2
+  CHECK(std::get<1>(whole) == 1);
+  CHECK(std::get<2>(whole) == 2);
+  for (const char* fails : {"a listener", "the best file", "the step behind one that was made up"}) {
+    INFO(fails);
+    CHECK(run(fails) == whole);
+  }
 }
 
 }  // namespace fit::test::trainer_losses_test
