@@ -337,13 +337,13 @@ void Trainer::make_up_validation(ProgressBar& bar) {
   row_.clear();
   validate(bar);
   files_->save_last();
+  TrainingRow row = std::exchange(row_, {});  // it has its line, whatever a listener throws
   if (world_.rank() == 0) {
     const MetricsLog::Row& before = metrics_.rows().back();
-    row_.insert(before.begin(), before.end());
-    metrics_.replace_last(row_);
+    row.insert(before.begin(), before.end());
+    metrics_.replace_last(row);
   }
-  tell([&](TrainingListener& listener) { listener.on_step(row_); });
-  row_.clear();
+  tell([&](TrainingListener& listener) { listener.on_step(row); });
 }
 
 void Trainer::validate(ProgressBar& bar) {
