@@ -232,6 +232,10 @@ std::string advice(const Comparison& c) {
   return pairs(c);
 }
 
+std::string differences(const Comparison& c) {
+  return line("missing", c.missing) + line("unexpected", c.unexpected) + advice(c) + line("misshapen", c.misshapen);
+}
+
 // Throws Error if a tensor of mine has other values for a scope.
 void check_own(const char* op, const StateDict& mine) {
   for (const auto& [name, to] : mine) check_not_lent(op, name, to, "would undo the loading");
@@ -279,8 +283,7 @@ Comparison fitting(const char* op, const std::string& owner, const StateDict& mi
   check_own(op, mine);
   Comparison c = compare(mine, given);
   if (c.fits()) return c;
-  check::fail(op, "the state does not fit this ", owner, "; nothing was loaded:", line("missing", c.missing),
-              line("unexpected", c.unexpected), advice(c), line("misshapen", c.misshapen));
+  check::fail(op, "the state does not fit this ", owner, "; nothing was loaded:", differences(c));
 }
 
 }  // namespace
@@ -308,9 +311,12 @@ void load_values(const char* op, const std::string& owner, const StateDict& mine
   load_values(op, owner, mine, io::stored(same));
 }
 
-Misfits load_fitting(const StateDict& mine, const std::vector<io::Stored>& given) {
-  check_own("load_fitting_weights", mine);
+Misfits load_fitting(const std::string& owner, const StateDict& mine, const std::vector<io::Stored>& given) {
+  constexpr const char* op = "load_fitting_weights";
+  check_own(op, mine);
   const Comparison c = compare(mine, given);
+  if (c.copies.empty() && !mine.empty())
+    check::fail(op, "no tensor of the state fits this ", owner, "; nothing was loaded:", differences(c));
   copy(c);
   return c.report();
 }

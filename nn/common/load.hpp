@@ -23,7 +23,7 @@ void map_values(const char* op, const std::string& owner, const StateDict& mine,
 struct Misfits {
   std::vector<std::string> missing, unexpected, misfitting;
 };
-/// Loads the tensors that fit. Returns the names of the others.
-Misfits load_fitting(const StateDict& mine, const std::vector<io::Stored>& given);
+/// Loads the tensors that fit. Returns the names of the others. Throws Error if none fits.
+Misfits load_fitting(const std::string& owner, const StateDict& mine, const std::vector<io::Stored>& given);
 
 }  // namespace fit::nn

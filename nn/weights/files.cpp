@@ -12,7 +12,7 @@ namespace fit::nn {
 namespace {
 
 LoadReport report(const Layer& layer, const std::vector<io::Stored>& theirs, const NameMap& map) {
-  Misfits m = load_fitting(layer.state_dict(), mapped_to_ours(theirs, map));
+  Misfits m = load_fitting(layer.name(), layer.state_dict(), mapped_to_ours(theirs, map));
   return {std::move(m.missing), std::move(m.unexpected), std::move(m.misfitting)};
 }
 

@@ -365,6 +365,24 @@ TEST_CASE("loading says what is wrong, and pairs names that are alike", "[weight
   CHECK(equal(attention.w_o.bias.detach(), full({8}, 7)));
 }
 
+TEST_CASE("weights of which none fits are refused, also by load_fitting_weights", "[weights]") {
+  // https://github.com/pytorch/examples/issues/1029: a prefix before all names, and strict=False.
+  nn::Linear layer(3, 2);
+  const Tensor before = layer.weight.detach().clone();
+  CHECK_THROWS_WITH(nn::load_fitting_weights(layer, {{"model.weight", ones({2, 3})}, {"model.bias", ones({2})}}),
+                    "[load_fitting_weights] no tensor of the state fits this Linear; nothing was loaded:\n"
+                    "  missing: weight [2, 3], bias [2]\n"
+                    "  unexpected: model.weight [2, 3], model.bias [2]\n"
+                    "  every missing name was given with the prefix 'model.': load_from_checkpoint() loads a part of a "
+                    "checkpoint, and load_weights() with {nn::strip(\"model.\")} removes the prefix");
+  CHECK_THROWS_WITH(nn::load_fitting_weights(layer, StateDict()), Contains("no tensor of the state fits this Linear"));
+  CHECK_THROWS_WITH(nn::load_fitting_weights(layer, {{"weight", ones({3, 2})}}),
+                    Contains("misshapen: weight is [3, 2]"));
+  CHECK(same_bits(layer.weight.detach(), before));
+  nn::Dropout none;  // has nothing to load
+  CHECK(nn::load_fitting_weights(none, {{"weight", ones({2})}}).unexpected == std::vector<std::string>{"weight"});
+}
+
 TEST_CASE("of tied parameters one is enough, and both must be equal", "[weights]") {
   nn::GPT gpt(small_gpt());
   StateDict state;

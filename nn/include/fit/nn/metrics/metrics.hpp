@@ -24,8 +24,9 @@ double top_k_accuracy(const Tensor& logits, const Tensor& targets, std::int64_t 
 /// overflow.
 double perplexity(const Tensor& logits, const Tensor& targets, std::int64_t ignore_index = -100);
 
-/// How values per class are averaged (scikit-learn's names). macro: the mean. weighted: the mean weighted by the number
-/// of targets of each class. micro: over all predictions, which is the accuracy.
+/// How values per class are averaged (scikit-learn's names). macro: the mean over all classes, as with scikit-learn's
+/// labels=range(C): a class without targets and predictions counts as 0, where its default leaves that class out.
+/// weighted: the mean weighted by the number of targets of each class. micro: over all predictions: the accuracy.
 enum class Average { macro, weighted, micro };
 
 /// Counts how often class t was predicted as class p.

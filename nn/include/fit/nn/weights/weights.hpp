@@ -115,7 +115,7 @@ void load_weights(Layer& layer, const StateDict& theirs, const NameMap& map = {}
 void load_weights(Layer& layer, const std::string& path, const NameMap& map = {});
 
 /// Loads the tensors that fit, and returns the names of the others, like PyTorch's load_state_dict(strict=False). Wrong
-/// shapes are also returned.
+/// shapes are also returned. Throws Error if no tensor fits, as with a prefix before all names.
 LoadReport load_fitting_weights(Layer& layer, const StateDict& theirs, const NameMap& map = {});
 LoadReport load_fitting_weights(Layer& layer, const std::string& path, const NameMap& map = {});
 
