@@ -134,7 +134,9 @@ double DataParallel::backward(const Tensor& loss) {
   const double weight =
       padding ? 0 : parts_->add(data_parallel_op, loss, rows.of > 0 ? static_cast<double>(rows.count) : 1);
   begun_ |= quiet_ || world_.size() > 1;
-  if (begun_)
+  if (weight == 0 && world_.size() == 1)
+    backward_of_nothing(loss);
+  else if (begun_)
     backward_of(loss, weight);
   else
     loss.backward();  // one part: no weight, and no division
@@ -155,6 +157,19 @@ void DataParallel::backward_of(const Tensor& loss, double weight) {
   Polling polling(*buckets_);
   const Observe watching(polling);
   exact.backward(seed);
+}
+
+// Of one process, a part in which nothing counts leaves the gradients as they are, and gives 0 to parameters without
+// one: also where its loss is 0 / 0. (On ranks, its rows are in the statistics of BatchNorm, and so in other losses.)
+void DataParallel::backward_of_nothing(const Tensor& loss) {
+  StateDict parameters = named_();
+  std::vector<Tensor> before;
+  for (const auto& [name, p] : parameters) before.push_back(p.defined() && p.has_grad() ? p.grad().clone() : Tensor());
+  backward_of(loss, 0);
+  const NoGrad no_grad;
+  for (std::size_t i = 0; i < before.size(); ++i)
+    if (Tensor& p = parameters[i].second; p.defined() && p.has_grad())
+      p.set_grad(before[i].defined() ? before[i] : zeros_like(p));
 }
 
 // Sums the gradients of all ranks.

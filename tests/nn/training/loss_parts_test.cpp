@@ -335,6 +335,35 @@ TEST_CASE("trainer: batches in which nothing counts", "[loss]") {
   CHECK(max_difference(train(rows, 4, 2, 2, by_targets).weight, train(rows, 8, 1, 2, by_targets).weight) < 1e-14);
 }
 
+TEST_CASE("trainer: what counts nothing trains nothing, whatever its loss is", "[loss]") {
+  const BatchLoss with_penalty = [](const nn::Linear& m, const data::Batch& b) {
+    return by_targets(m, b) + 0.1 * sum(square(m.weight));
+  };
+  const BatchLoss own = [](const nn::Linear& m, const data::Batch& b) {  // 0 / 0 without a target
+    const Tensor valid = unsqueeze((b[1] >= 0).to(float64), 1);
+    const double targets = sum(valid).item();
+    return nn::mean_over(sum(square(m(b[0])) * valid) / targets, targets);
+  };
+  const BatchLoss all_rows = [](const nn::Linear& m, const data::Batch& b) { return nn::mse_loss(m(b[0]), b[2]); };
+  const auto by_weight = [](Trainer& t, data::DataLoader&) {
+    t.weight([](const data::Batch& b) { return sum(b[1] >= 0).item(); });
+  };
+  const LossRows none = loss_rows(std::vector<std::int64_t>(8, -1)), half = loss_rows({1, -1, 0, 2, -1, -1, -1, -1});
+  const Tensor before = model_weight(small());
+  for (const auto& [loss, set_up] : std::vector<std::pair<BatchLoss, Callable<void(Trainer&, data::DataLoader&)>>>{
+           {with_penalty, {}}, {own, {}}, {all_rows, by_weight}}) {
+    for (const std::int64_t accumulate : {1, 2, 3}) {
+      const Run run = train(none, 4, accumulate, 2, loss, set_up);
+      CHECK(run.losses == std::vector<double>{0, 0});
+      CHECK(same_bits(run.weight, before));
+    }
+    // The second batch of each step, in which nothing counts, changes nothing.
+    const LossRows first = half.slice(0, 4);
+    const Run parts = train(half, 4, 2, 3, loss, set_up), alone = train(first, 4, 1, 3, loss, set_up);
+    CHECK(max_difference(parts.weight, alone.weight) < 1e-14);
+  }
+}
+
 TEST_CASE("trainer: packed documents weigh by their tokens", "[loss]") {
   const auto train = [](std::int64_t batch_size, std::int64_t accumulate) {
     manual_seed(2);

@@ -122,6 +122,7 @@ class DataParallel {
   struct Polling;
   DataParallel(const DataParallelOptions& options, World& world, std::function<StateDict()> parameters);
   void backward_of(const Tensor& loss, double weight);
+  void backward_of_nothing(const Tensor& loss);
   void exchange();
   void divide(double divisor);
 
