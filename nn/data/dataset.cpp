@@ -42,7 +42,10 @@ ListDataset::ListDataset(std::vector<Example> examples) : examples_(std::move(ex
 
 Example ListDataset::get(std::int64_t i) const {
   check_number("ListDataset", i, size());
-  return examples_[i];
+  Example e = examples_[i];
+  for (Tensor& x : e)
+    if (x.defined()) x = x.clone();  // a transform may write to it
+  return e;
 }
 
 Subset::Subset(SharedDataset dataset, std::vector<std::int64_t> ids)

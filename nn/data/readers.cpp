@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 
 #include "base/affixes.hpp"
@@ -108,8 +109,13 @@ class CsvReader {
   std::int64_t line_ = 1;
 };
 
+// The largest number of a type that a table is read as.
+double largest(DType dtype) {
+  return dtype == float32 || dtype == bfloat16 ? double{std::numeric_limits<float>::max()} : HUGE_VAL;
+}
+
 template <class T>
-T number(const Csv& csv, std::size_t row, std::size_t column) {
+T number(const Csv& csv, std::size_t row, std::size_t column, DType dtype) {
   const std::string& field = csv.rows[row][column];
   if constexpr (std::is_floating_point_v<T>)
     if (std::find(csv.missing.begin(), csv.missing.end(), field) != csv.missing.end()) return T(NAN);
@@ -118,12 +124,16 @@ T number(const Csv& csv, std::size_t row, std::size_t column) {
   const char* const from = field.data() + first + plus;  // from_chars() rejects a plus sign
   T value = 0;
   const auto [stop, error] = fit::from_chars(from, field.data() + end, value);
-  if (error != std::errc() || stop != field.data() + end || (plus && *from == '-')) {
+  const auto expected = [&](const std::string& what) {
     const std::string name = csv.columns.empty() ? std::to_string(column) : csv.columns[column];
     throw FileError("[read_csv] " + csv.path + ": line " + std::to_string(csv.lines[row]) + ", column " + name +
-                    ": expected a " + (std::is_integral_v<T> ? "whole " : "") + "number, found '" + io::shown(field) +
-                    "'");
-  }
+                    ": expected a " + what + ", found '" + io::shown(field) + "'");
+  };
+  if (error != std::errc() || stop != field.data() + end || (plus && *from == '-'))
+    expected(std::is_integral_v<T> ? "whole number" : "number");
+  if constexpr (std::is_floating_point_v<T>)
+    if (std::isfinite(value) && std::abs(value) > largest(dtype))
+      expected(std::string("number that ") + name_of(dtype) + " holds (take float64, or name it in missing)");
   return value;
 }
 
@@ -156,6 +166,8 @@ std::int64_t Csv::column(const std::string& name) const {
     for (const std::string& c : columns) all += (all.empty() ? "" : ", ") + c;
     check::fail("Csv", "there is no column '", name, "': there are ", all.empty() ? "no names" : all);
   }
+  if (std::find(found + 1, columns.end(), name) != columns.end())
+    check::fail("Csv", "two columns are called '", name, "': give them different names in ", path);
   return found - columns.begin();
 }
 
@@ -172,7 +184,7 @@ Tensor Csv::numbers(const std::vector<std::string>& names, DType dtype) const {
     Tensor y = Tensor::empty(shape, dtype_of<T>());
     T* to = y.fresh<T>();
     for (std::size_t row = 0; row < rows.size(); ++row)
-      for (const std::size_t column : which) *to++ = number<T>(*this, row, column);
+      for (const std::size_t column : which) *to++ = number<T>(*this, row, column, dtype);
     return y.to(dtype);
   };
   return is_floating(dtype) ? read(double{}) : read(std::int64_t{});

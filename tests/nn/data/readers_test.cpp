@@ -63,6 +63,16 @@ TEST_CASE("readers: CSV", "[readers]") {
   CHECK_THROWS_WITH(csv.numbers({"z"}), Contains("there is no column 'z': there are name, x, y"));
   CHECK_THROWS_WITH(read("a,b\r1,2\r"), Contains("line 1: a carriage return without a line feed"));
 
+  const data::Csv twice = read("a,b,a\n1,2,1e300\n");
+  CHECK(values(twice.numbers({"b"})) == std::vector<double>{2});
+  CHECK_THROWS_WITH(twice.numbers({"a"}),
+                    "[Csv] two columns are called 'a': give them different names in " + d.file("c"));
+  CHECK(values(twice.numbers({}, float64))[2] == 1e300);
+  CHECK_THROWS_WITH(twice.numbers(),
+                    Contains("line 2, column a: expected a number that float32 holds (take float64, or "
+                             "name it in missing), found '1e300'"));
+  CHECK(values(read("a\n-inf\n3.4e38\n").numbers())[0] == -INFINITY);
+
   const auto plain = data::CsvOptions().header(false).delimiter(';');
   const data::Csv numbers = read("1;2.25\n3;nan\n", plain);
   CHECK(values(numbers.numbers({}, float64))[1] == 2.25);

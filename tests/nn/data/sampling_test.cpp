@@ -5,6 +5,7 @@
 
 #include "fit/attention/attention.hpp"
 #include "fit/nn/attention/attention.hpp"
+#include "fit/nn/data/transforms.hpp"
 #include "nn/data/numbered.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
@@ -94,6 +95,27 @@ TEST_CASE("data: a list of examples of several lengths", "[data]") {
   CHECK(equal(list.get(1)[0], tensor({4})));
   CHECK_THROWS_WITH(list.get(2), Contains("[ListDataset] there is no example 2: there are 2"));
   CHECK_THROWS_WITH(list.get(-1), Contains("there is no example -1"));
+}
+
+TEST_CASE("data: what writes to an example changes no dataset", "[data]") {
+  const auto doubled = [](const Tensor& x) {
+    Tensor y = x;
+    return y.mul_(2);
+  };
+  const std::vector<data::SharedDataset> datasets{
+      data::ListDataset({{tensor({1, 2})}, {tensor({3, 4})}}), data::TensorDataset({tensor({{1, 2}, {3, 4}})}),
+      data::Subset(data::ListDataset({{tensor({3, 4})}, {tensor({1, 2})}}), {1, 0})};
+  for (const data::SharedDataset& dataset : datasets) {
+    data::DataLoader loader(data::MapDataset(dataset, doubled), 2);
+    for (int epoch = 0; epoch < 2; ++epoch)
+      for (const data::Batch& b : loader) CHECK(equal(b[0], tensor({{2, 4}, {6, 8}})));
+  }
+  for (const data::Collate& collate : {data::Collate(data::stack_collate), data::pad_collate({0}),
+                                       data::Collate(data::pack_collate)}) {  // also of one example
+    data::DataLoader loader(datasets[0], data::LoaderOptions().batch_size(1).collate(collate));
+    for (const data::Batch& b : loader) Tensor(b[0]).fill_(9);
+    CHECK(equal(datasets[0]->get(0)[0], tensor({1, 2})));
+  }
 }
 
 TEST_CASE("data: splits are disjoint and complete", "[data]") {

@@ -73,7 +73,7 @@ class TensorDataset final : public Dataset {
   std::vector<Tensor> tensors_;
 };
 
-/// Examples in memory, of any lengths.
+/// Examples in memory, of any lengths. get(i) copies them.
 class ListDataset final : public Dataset {
  public:
   explicit ListDataset(std::vector<Example> examples);

@@ -30,10 +30,12 @@ struct Csv {
   std::string path;
   std::vector<std::string> missing;  ///< CsvOptions::missing()
 
-  /// The index of a column. If there is none, throws Error with the names of all columns.
+  /// The index of a column. If there is none, throws Error with the names of all columns. Throws Error if there are
+  /// two.
   std::int64_t column(const std::string& name) const;
   /// The given columns, or all, as [rows, columns]. Throws FileError, with line and column, for a field that is not a
-  /// number, or not an integer for an integer type, which has no NaN for a missing value.
+  /// number, or not an integer for an integer type, which has no NaN for a missing value. So it does for a finite
+  /// number that is too large for the type.
   Tensor numbers(const std::vector<std::string>& names = {}, DType dtype = float32) const;
 };
 
