@@ -6,6 +6,13 @@
 
 namespace fit {
 
+EarlyStopping::EarlyStopping(int patience, double min_delta) : patience_(patience), min_delta_(min_delta) {
+  if (patience < 0) check::fail("EarlyStopping", "patience is ", patience, ": it can't be negative");
+  if (!(min_delta >= 0 && std::isfinite(min_delta)))
+    check::fail("EarlyStopping", "min_delta is ", min_delta,
+                ": it must be finite and not negative, or a worse value would count as the best");
+}
+
 bool EarlyStopping::update(double value) {
   if (value < best_ - min_delta_) {
     best_ = value;

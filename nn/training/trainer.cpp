@@ -43,6 +43,25 @@ class Evaluation {
   std::vector<std::pair<nn::Layer*, bool>> modes_;
 };
 
+// The options, if they are in range.
+TrainerOptions checked(TrainerOptions o) {
+  if (o.steps() < 0) check::fail("Trainer", "steps is ", o.steps(), ": it can't be negative");
+  if (o.accumulate() < 1) check::fail("Trainer", "accumulate is ", o.accumulate(), ": it must be at least 1");
+  if (o.log_every() < 1) check::fail("Trainer", "log_every is ", o.log_every(), ": it must be at least 1");
+  if (o.save_every() < 0) check::fail("Trainer", "save_every is ", o.save_every(), ": it can't be negative");
+  if (o.patience() < 0) check::fail("Trainer", "patience is ", o.patience(), ": it can't be negative");
+  if (!(o.save_minutes() >= 0))
+    check::fail("Trainer", "save_minutes is ", o.save_minutes(), ": it must not be negative");
+  if (!(o.clip_norm() >= 0)) check::fail("Trainer", "clip_norm is ", o.clip_norm(), ": it must not be negative");
+  if (!(o.min_delta() >= 0 && std::isfinite(o.min_delta())))
+    check::fail("Trainer", "min_delta is ", o.min_delta(), ": it must be finite and not negative");
+  if (o.autocast() != float32 && o.autocast() != bfloat16)
+    check::fail("Trainer", "autocast is ", o.autocast(), ": it must be bfloat16, or float32 for none");
+  if (o.resume() && o.out().empty())
+    check::fail("Trainer", "resume is set, but out is empty: name the folder of the training to resume");
+  return o;
+}
+
 }  // namespace
 
 Trainer::Trainer(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader& loader,
@@ -51,27 +70,10 @@ Trainer::Trainer(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader
       optimizer_(optimizer),
       loader_(loader),
       loss_(std::move(loss)),
-      options_(std::move(options)),
+      options_(checked(std::move(options))),
       tokens_([](const Batch& b) { return !b.empty() && b[0].dtype() == int64 ? b[0].numel() : 0; }),
       world_(dist::world()),
       early_(options_.patience(), options_.min_delta()) {
-  if (options_.steps() < 0) check::fail("Trainer", "steps is ", options_.steps(), ": it can't be negative");
-  if (options_.accumulate() < 1)
-    check::fail("Trainer", "accumulate is ", options_.accumulate(), ": it must be at least 1");
-  if (options_.log_every() < 1)
-    check::fail("Trainer", "log_every is ", options_.log_every(), ": it must be at least 1");
-  if (options_.save_every() < 0)
-    check::fail("Trainer", "save_every is ", options_.save_every(), ": it can't be negative");
-  if (options_.patience() < 0) check::fail("Trainer", "patience is ", options_.patience(), ": it can't be negative");
-  if (!(options_.save_minutes() >= 0))
-    check::fail("Trainer", "save_minutes is ", options_.save_minutes(), ": it must not be negative");
-  if (!(options_.clip_norm() >= 0))
-    check::fail("Trainer", "clip_norm is ", options_.clip_norm(), ": it must not be negative");
-  if (std::isnan(options_.min_delta())) check::fail("Trainer", "min_delta is NaN: it must be a number");
-  if (options_.autocast() != float32 && options_.autocast() != bfloat16)
-    check::fail("Trainer", "autocast is ", options_.autocast(), ": it must be bfloat16, or float32 for none");
-  if (options_.resume() && options_.out().empty())
-    check::fail("Trainer", "resume is set, but out is empty: name the folder of the training to resume");
   if (!loss_) check::fail("Trainer", "loss is empty: it must make a batch's loss");
   if (loader_.size() == 0) check::fail("Trainer", "the loader has no batches: there is nothing to train on");
   checkpoint_.add("model", model_).add("optimizer", optimizer_).add("loader", loader_).add("early_stopping", early_);

@@ -127,6 +127,9 @@ TEST_CASE("trainer: early stopping by hand", "[trainer]") {
   EarlyStopping never;
   for (int i = 0; i < 9; ++i) never.update(i);
   CHECK_FALSE(never.stop());
+  CHECK_THROWS_WITH(EarlyStopping(-1), "[EarlyStopping] patience is -1: it can't be negative");
+  for (const double wrong : {-0.5, std::nan(""), double{INFINITY}})
+    CHECK_THROWS_WITH(EarlyStopping(2, wrong), Contains("it must be finite and not negative"));
 }
 
 TEST_CASE("trainer: the first Ctrl-C is noted, the second ends the program", "[trainer]") {

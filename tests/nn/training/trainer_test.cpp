@@ -500,7 +500,8 @@ TEST_CASE("trainer: arguments out of range are told", "[trainer]") {
   refused("save_every is -1", quiet(3).save_every(-1));
   refused("patience is -1", quiet(3).patience(-1));
   refused("log_every is 0", quiet(3).log_every(0));
-  refused("min_delta is NaN", quiet(3).min_delta(NAN));
+  refused("min_delta is nan: it must be finite and not negative", quiet(3).min_delta(NAN));
+  refused("min_delta is -0.5", quiet(3).min_delta(-0.5));
   CHECK_THROWS_WITH(Trainer(*t.model, *t.optimizer, t.loader, {}, quiet(3)), Contains("loss is empty"));
   const auto several = [](const data::Batch&) { return ones({2}).requires_grad_(); };
   Trainer vector(*t.model, *t.optimizer, t.loader, several, quiet(3));

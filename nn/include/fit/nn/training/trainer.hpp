@@ -98,8 +98,9 @@ class MetricsLog {
 /// Tells when a number that should fall makes no more progress.
 class EarlyStopping {
  public:
-  /// Progress is a value below the best by more than min_delta. With patience 0, stop() is always false.
-  explicit EarlyStopping(int patience = 0, double min_delta = 0) : patience_(patience), min_delta_(min_delta) {}
+  /// Progress is a value below the best by more than min_delta. With patience 0, stop() is always false. Throws Error
+  /// if one is negative, or min_delta not finite.
+  explicit EarlyStopping(int patience = 0, double min_delta = 0);
   /// Records a value. Returns whether it is the best so far; NaN never is.
   bool update(double value);
   /// Whether the last `patience` updates made no progress.
