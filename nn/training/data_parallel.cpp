@@ -1,5 +1,6 @@
 #include "fit/nn/training/data_parallel.hpp"
 
+#include <cmath>
 #include <unordered_set>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "fit/nn/loss/loss.hpp"
 #include "fit/ops/ops.hpp"
 #include "ops/linalg/batch_rows.hpp"
+#include "optim/grad_norm.hpp"
 #include "tensor/check.hpp"
 #include "training/buckets.hpp"
 #include "training/loss_parts.hpp"
@@ -134,7 +136,7 @@ double DataParallel::backward(const Tensor& loss) {
   const double weight =
       padding ? 0 : parts_->add(data_parallel_op, loss, rows.of > 0 ? static_cast<double>(rows.count) : 1);
   begun_ |= quiet_ || world_.size() > 1;
-  if (weight == 0 && world_.size() == 1)
+  if (weight == 0 && (world_.size() == 1 || !std::isfinite(loss.item())))
     backward_of_nothing(loss);
   else if (begun_)
     backward_of(loss, weight);
@@ -159,17 +161,23 @@ void DataParallel::backward_of(const Tensor& loss, double weight) {
   exact.backward(seed);
 }
 
-// Of one process, a part in which nothing counts leaves the gradients as they are, and gives 0 to parameters without
-// one: also where its loss is 0 / 0. (On ranks, its rows are in the statistics of BatchNorm, and so in other losses.)
+// A part in which nothing counts leaves the gradients as they are, and gives 0 to parameters without one: also where
+// its loss is 0 / 0. On ranks, what is finite stays: its rows are in the statistics of BatchNorm, and so in other
+// losses.
 void DataParallel::backward_of_nothing(const Tensor& loss) {
   StateDict parameters = named_();
   std::vector<Tensor> before;
   for (const auto& [name, p] : parameters) before.push_back(p.defined() && p.has_grad() ? p.grad().clone() : Tensor());
-  backward_of(loss, 0);
+  {
+    const NoSync quiet(*this);  // finish() sends what is set here
+    backward_of(loss, 0);
+  }
   const NoGrad no_grad;
-  for (std::size_t i = 0; i < before.size(); ++i)
-    if (Tensor& p = parameters[i].second; p.defined() && p.has_grad())
-      p.set_grad(before[i].defined() ? before[i] : zeros_like(p));
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    Tensor& p = parameters[i].second;
+    if (!p.defined() || !p.has_grad() || (world_.size() > 1 && optim::all_finite(p.grad()))) continue;
+    p.set_grad(before[i].defined() ? before[i] : zeros_like(p));
+  }
 }
 
 // Sums the gradients of all ranks.

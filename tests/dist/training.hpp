@@ -26,7 +26,11 @@ inline std::vector<double> numbers_of(const nn::Layer& model) {
 inline double distance(const std::vector<double>& a, const std::vector<double>& b) {
   REQUIRE(a.size() == b.size());
   double most = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(a[i] - b[i]));
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double d = std::abs(a[i] - b[i]);
+    if (std::isnan(d)) return d;
+    most = std::max(most, d);
+  }
   return most;
 }
 
