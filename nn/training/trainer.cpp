@@ -359,7 +359,7 @@ void Trainer::validate(ProgressBar& bar) {
   dist::broadcast(value, world_);
   {
     const Rollback not_counted([this, before = early_] { early_ = before; });
-    if (early_.update(value)) files_->save("best.safetensors");
+    if (early_.update(value)) files_->save_best();
   }
   row_["validation"] = value;  // after the save: a row without it gets its validation made up
   files_->end_change();

@@ -1,6 +1,7 @@
 #include "training/training_files.hpp"
 
 #include <filesystem>
+#include <utility>
 
 #include "common/clock.hpp"
 #include "dist/agree.hpp"
@@ -16,7 +17,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char *last_name = "last.safetensors", *previous_name = "previous.safetensors",
-                     *earlier_name = "earlier.safetensors";
+                     *earlier_name = "earlier.safetensors", *best_name = "best.safetensors",
+                     *earlier_best_name = "earlier_best.safetensors";
 
 // Makes `to` a hard link to the file `from`, or a copy if the disk has no hard links. Replaces an old `to`: it is there
 // at every moment.
@@ -67,7 +69,7 @@ void TrainingFiles::restore() {
     dist::broadcast(there, world_);  // other ranks may have no access to rank 0's disk
     if (there != 0) try {
         checkpoint_.load(last);
-        last_is_ours_ = true;
+        last_is_ours_ = best_is_ours_ = true;
         saved_step_ = checkpoint_.step;
       } catch (const FileError& e) {
         if (!fs::exists(path(previous_name))) throw;
@@ -107,9 +109,13 @@ void TrainingFiles::check_finite(const char* name) const {
                      ": look for NaN in the inputs of its layer; ", path(name), " was not written");
 }
 
+void TrainingFiles::save_best() { save(best_name); }
+
 void TrainingFiles::save(const char* name) {
   if (options_.out().empty()) return;
   check_finite(name);
+  if (writes() && !std::exchange(best_is_ours_, true) && fs::exists(path(best_name)))
+    fs::rename(path(best_name), path(earlier_best_name));
   if (writes() && name == std::string(last_name) && fs::exists(path(last_name))) {
     if (!last_is_ours_)
       fs::rename(path(last_name), path(earlier_name));

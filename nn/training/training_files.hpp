@@ -25,8 +25,8 @@ class TrainingFiles {
   std::shared_ptr<void> begin();
   /// Loads last.safetensors, if the training resumes. Later calls do nothing.
   void restore();
-  /// Throws Error for a parameter that is not finite, and for a buffer with NaN.
-  void save(const char* name);
+  /// Throw Error for a parameter that is not finite, and for a buffer with NaN.
+  void save_best();
   void save_last();
   /// Whether this rank asks for a save: save_minutes have passed since the last one.
   bool due() const;
@@ -44,13 +44,14 @@ class TrainingFiles {
   std::shared_ptr<void> hold_folder() const;
   void check_folder() const;
   void check_finite(const char* name) const;
+  void save(const char* name);
 
   nn::Layer& model_;
   Checkpoint& checkpoint_;
   const TrainerOptions& options_;
   dist::World& world_;
   bool restored_ = false;
-  bool last_is_ours_ = false;  // out/last.safetensors is of this training
+  bool last_is_ours_ = false, best_is_ours_ = false;  // the files are of this training
   std::int64_t saved_step_ = -1;
   double saved_ = 0;  // seconds of the clock
   struct {

@@ -254,6 +254,27 @@ TEST_CASE("trainer: without resume, a longer training is not overwritten, and an
   CHECK(step_in(d.file("earlier.safetensors")) == 7);
 }
 
+TEST_CASE("trainer: the best state of another training is kept, and no longer called the best") {
+  const Directory d;
+  const std::string best = d.file("best.safetensors"), earlier = d.file("earlier_best.safetensors");
+  const auto train = [&](std::int64_t steps, std::int64_t best_step, bool resume) {
+    Trained t(quiet(steps, d.path.string()).resume(resume).save_every(1));
+    if (best_step > 0) t.trainer.validation([&] { return t.trainer.checkpoint().step == best_step ? 1. : 2.; }, 2);
+    t.trainer.run();
+  };
+  train(6, 4, false);
+  CHECK(step_in(best) == 4);
+  train(8, 6, true);  // it goes on: nothing is better
+  CHECK(step_in(best) == 4);
+  CHECK_FALSE(std::filesystem::exists(earlier));
+  train(8, 2, false);
+  CHECK(step_in(best) == 2);
+  CHECK(step_in(earlier) == 4);
+  train(8, 0, false);  // without a validation: none is the best
+  CHECK_FALSE(std::filesystem::exists(best));
+  CHECK(step_in(earlier) == 2);
+}
+
 TEST_CASE("trainer: patience needs a validation") {
   TrainerOptions options = quiet(3);
   options.patience(2);
