@@ -248,6 +248,8 @@ std::shared_ptr<void> Trainer::begin() {
             options_.accumulate() > 1 ? options_.accumulate() : world_.size(),
             ", but a StepInBackward updates the parameter ", name,
             " in each backward(), before the gradients are summed: set accumulate to 1 on one rank, or remove it");
+  if (parallel_) loader_.load_state_dict(loader_.state_dict());  // run() again: not the next epoch, but the place
+  interrupted_ = false;
   begin_ranks();
   std::shared_ptr<void> folder = files_->begin();
   if (files_->writes())

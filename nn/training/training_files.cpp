@@ -147,8 +147,9 @@ void TrainingFiles::reset_buffers() noexcept try {
 }
 
 void TrainingFiles::save_after_error(ProgressBar& bar) noexcept try {
-  if (options_.out().empty() || !last_.whole || checkpoint_.step == 0 || saved_step_ == checkpoint_.step) return;
+  if (!last_.whole) return;
   checkpoint_.set_places(last_.places);
+  if (options_.out().empty() || checkpoint_.step == 0 || saved_step_ == checkpoint_.step) return;
   save_last();
   bar.print("An error ended it in step " + std::to_string(checkpoint_.step + 1) + "; the state after step " +
             std::to_string(checkpoint_.step) + " is saved in " + path(last_name));

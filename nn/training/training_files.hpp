@@ -37,7 +37,7 @@ class TrainingFiles {
   /// Resets the buffers to the last complete step.
   void reset_buffers() noexcept;
   /// Call reset_buffers() before. Resets the loaders and the generators to the last complete step, too. So the resumed
-  /// training repeats the failed step with the same batches and random numbers.
+  /// training, or run() again, repeats the failed step with the same batches and random numbers.
   void save_after_error(ProgressBar& bar) noexcept;
 
  private:

@@ -155,6 +155,29 @@ TEST_CASE("trainer: Ctrl-C saves, and the resumed training is the uninterrupted 
   CHECK(lines_of(get(d.file("other") + "/metrics.jsonl")) == 3);  // what has been trained is not forgotten
 }
 
+TEST_CASE("trainer: run() goes on where it was ended, also within an epoch", "[trainer]") {
+  Trained whole(quiet(20));
+  whole.trainer.run();
+  for (const bool in_folder : {false, true})
+    for (const bool throws : {false, true}) {
+      const Directory d;
+      int calls = 0;
+      Trained t(quiet(20, in_folder ? d.path.string() : ""), [&](int step) {
+        if (step == 9 && ++calls == 1) {
+          if (throws) throw Error("once");
+          std::raise(SIGINT);
+        }
+      });
+      if (throws)
+        CHECK_THROWS_WITH(t.trainer.run(), "once");
+      else
+        CHECK(t.trainer.run().end == End::interrupted);
+      CHECK(t.trainer.run().step == 20);
+      CHECK(same_state(t.model->state_dict(), whole.model->state_dict()));
+      CHECK(column(t.trainer.metrics(), "loss") == column(whole.trainer.metrics(), "loss"));
+    }
+}
+
 TEST_CASE("trainer: Ctrl-C between the batches of a step, at the end of an epoch: the step is finished", "[trainer]") {
   const Directory d;
   TrainerOptions options = quiet(6);

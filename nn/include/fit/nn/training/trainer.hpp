@@ -242,9 +242,9 @@ class Trainer {
   /// evaluation, call its eval() in the loss. Ctrl-C saves, prints how to resume, and returns. An exception in the loop
   /// saves the state after the last complete step, and leaves run(); with several ranks, only if all throw it. After
   /// one in a validation, the resumed training begins with it. After one in after_step(), which may have changed a part
-  /// of what it changes, the file of the last save stays. Throws Error for patience without a validation, if the folder
-  /// holds a longer training and resume is not set, and if another training that runs writes to the folder: it names
-  /// the process.
+  /// of what it changes, the file of the last save stays. Calling run() again goes on in the same way. Throws Error for
+  /// patience without a validation, if the folder holds a longer training and resume is not set, and if another
+  /// training that runs writes to the folder: it names the process.
   TrainerResult run();
 
  private:
