@@ -374,7 +374,8 @@ DataLoader::Place DataLoader::place_of(const StateDict& state) const {
   if (number(3) != options_.batch_size() || number(4) != dataset_->size())
     check::fail(op, "the position is one in ", number(4), " examples by batches of ", number(3),
                 ", this DataLoader has ", dataset_->size(), " by batches of ", options_.batch_size(),
-                "; nothing was loaded");
+                "; nothing was loaded. Give it the same; for a training with others, load the weights alone "
+                "(load_from_checkpoint)");
   if (number(1) < 0 || number(1) > INT32_MAX || number(2) < 0)
     check::fail(op, "the position is batch ", number(2), " of epoch ", number(1),
                 ": both must be 0 or more, the epoch less than 2^31; nothing was loaded");

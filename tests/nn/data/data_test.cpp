@@ -147,7 +147,8 @@ TEST_CASE("data: a position can be saved and restored in the middle of an epoch"
     }
   DataLoader loader(numbers(17), 3), shorter(numbers(16), 3);
   CHECK_THROWS_WITH(shorter.load_state_dict(loader.state_dict()),
-                    Contains("one in 17 examples by batches of 3, this DataLoader has 16 by batches of 3"));
+                    Contains("one in 17 examples by batches of 3, this DataLoader has 16 by batches of 3; nothing was "
+                             "loaded. Give it the same; for a training with others, load the weights alone"));
   CHECK_THROWS_WITH(loader.load_state_dict({{"epoch", full({}, 1, int64)}}), Contains("missing: seed"));
   for (const std::int64_t epoch : {std::int64_t{-1}, INT64_MAX}) {
     auto state = loader.state_dict();
