@@ -108,8 +108,9 @@ std::vector<Group<Options>> with_rates(const std::vector<Group<Options>>& groups
 
 /// The exponential moving average of weights, which often generalises better than the weights. It starts at their
 /// values. Call update() after each step: average = decay average + (1 - decay) weight. The average of a bfloat16
-/// parameter is float32, because bfloat16 has too few digits for the steps. apply() rounds it. update() and apply()
-/// throw Error if the layer of a parameter was replaced or destroyed.
+/// parameter is float32, because bfloat16 has too few digits for the steps. apply() rounds it. Buffers are not
+/// averaged: BatchNorm keeps the running statistics of the weights. update() and apply() throw Error if the layer of a
+/// parameter was replaced or destroyed.
 ///
 ///     optim::ExponentialMovingAverage average(net.named_parameters(), 0.999);
 ///     …  optimizer.step();  average.update();
