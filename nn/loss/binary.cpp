@@ -16,8 +16,37 @@ void check_binary(const char* op, const Tensor& input, const Tensor& target) {
 
 Tensor cut_off(const Tensor& logarithm) { return clamp(logarithm, -100, infinity); }
 
-// -(y ln p + (1 - y) ln(1 - p)) with logarithms of at least -100. The gradient is (p - y) / max(p (1 - p), 1e-12). The
-// gradient of the clamped formula would be 0 for very wrong predictions. PyTorch's 1e-12 is a float, too.
+// ln p and ln(1 - p), cut off. Their derivatives are 0 at p = 0 and p = 1, where those of the logarithms are infinite.
+Tensor cut_off_log(const Tensor& p) {
+  const Tensor none = eq(p, 0);
+  return where(none, -100, cut_off(log(where(none, 1, p))));
+}
+Tensor cut_off_log_of_rest(const Tensor& p) {
+  const Tensor none = eq(p, 1);
+  return where(none, -100, cut_off(log1p(-where(none, 0, p))));
+}
+
+// p (1 - p), at least 1e-12. PyTorch's is a float, too.
+Tensor limited_variance(const Tensor& p) { return clamp(p * (1 - p), 1e-12f, infinity); }
+
+// dy (p - y) / (p (1 - p)) with the limit. Its derivative by p is (p^2 - 2 p y + y) / (p (1 - p))^2 with the limit, as
+// PyTorch's: that of the limited formula would be 1e12 where p = y = 0.
+Tensor bce_slope(const Tensor& dy, const Tensor& p, const Tensor& y) {
+  Tensor slope;
+  {
+    const NoGrad no_grad;
+    slope = dy * (p - y) / limited_variance(p);
+  }
+  return record("binary_cross_entropy_slope", {dy, p, y}, std::move(slope), keep::inputs, [](Backward& b) {
+    const Tensor dy = b.x(0), p = b.x(1), y = b.x(2), v = limited_variance(p), of_v = b.dy() / v;
+    if (b.wants(0)) b.give(0, of_v * (p - y));
+    if (b.wants(1)) b.give(1, of_v * dy * (p * p - 2 * p * y + y) / v);
+    if (b.wants(2)) b.give(2, -of_v * dy);
+  });
+}
+
+// -(y ln p + (1 - y) ln(1 - p)) with logarithms of at least -100. The gradient is that of bce_slope(): that of the
+// clamped formula would be 0 for very wrong predictions.
 Tensor bce(const Tensor& probability, const Tensor& target) {
   Tensor loss;
   {
@@ -26,8 +55,8 @@ Tensor bce(const Tensor& probability, const Tensor& target) {
   }
   return record("binary_cross_entropy", {probability, target}, std::move(loss), keep::inputs, [](Backward& b) {
     const Tensor p = b.x(0), y = b.x(1);
-    if (b.wants(0)) b.give(0, b.dy() * (p - y) / clamp(p * (1 - p), 1e-12f, infinity));
-    if (b.wants(1)) b.give(1, b.dy() * (cut_off(log1p(-p)) - cut_off(log(p))));
+    if (b.wants(0)) b.give(0, bce_slope(b.dy(), p, y));
+    if (b.wants(1)) b.give(1, b.dy() * (cut_off_log_of_rest(p) - cut_off_log(p)));
   });
 }
 

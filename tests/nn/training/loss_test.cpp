@@ -208,6 +208,17 @@ TEST_CASE("binary cross entropy of sure predictions") {
   CHECK(test::values(nn::binary_cross_entropy(p, y, each)) == std::vector<double>{0, 0, 100, 100});
   for (const double g : gradient(p, nn::binary_cross_entropy(p, y))) CHECK(std::isfinite(g));
   CHECK(p.grad().to_vector<float>()[2] < -1e11);  // a wrong one is not given up
+  const Tensor x = tensor({0., 1., 0.25, 0.75}, float64).requires_grad_(), t = tensor({0., 1., 1., 0.5}, float64);
+  const auto curvature = [&](const Tensor& target) {
+    const Tensor loss = nn::binary_cross_entropy(x, target, nn::BCEOptions().reduction(Reduction::sum));
+    return grad(sum(grad(loss, x, create_graph)), x);
+  };
+  const Tensor second = tensor({0., 0., 16., 8.8888888888888893}, float64);  // PyTorch 2.13
+  CHECK(test::max_difference(curvature(t), second) < 1e-12);
+  CHECK(test::max_difference(curvature(t.clone().requires_grad_()), second) < 1e-12);
+  const Tensor trained = t.clone().requires_grad_();
+  const Tensor of_target = grad(sum(nn::binary_cross_entropy(x, trained, each)), trained, create_graph);
+  CHECK(all(isfinite(grad(sum(of_target), x))).item<bool>());
   CHECK_THROWS_WITH(nn::binary_cross_entropy(tensor({1.5}), tensor({1.})),
                     Contains("[binary_cross_entropy] input has numbers outside 0 … 1"));
   CHECK_THROWS_AS(nn::binary_cross_entropy(tensor({NAN}), tensor({1.})), Error);
