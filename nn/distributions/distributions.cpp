@@ -188,6 +188,9 @@ Tensor Categorical::log_prob(const Tensor& value) const {
 Tensor Categorical::entropy() const { return -sum(probs_ * where(isinf(logits_), 0, logits_), -1); }
 
 Tensor kl_divergence(const Categorical& p, const Categorical& q) {
+  if (p.probs().shape().back() != q.probs().shape().back())
+    check::fail("kl_divergence", "p has ", p.probs().shape().back(), " classes, q ", q.probs().shape().back(),
+                ": both must have the same");
   return sum(relative(p.probs(), q.probs(), p.logits() - q.logits()), -1);
 }
 

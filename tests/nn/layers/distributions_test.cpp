@@ -178,6 +178,8 @@ TEST_CASE("distributions refuse wrong parameters and values") {
   CHECK_THROWS_WITH(d::Categorical(tensor({-1., 2.})), Contains("probs has negative numbers"));
   CHECK_THROWS_WITH(d::Categorical(tensor({0., 0.})), Contains("the sum of probs is not positive"));
   CHECK_THROWS_WITH(d::Categorical(one).log_prob(tensor({1})), Contains("value has ids outside 0 … 0: there are 1"));
+  CHECK_THROWS_WITH(kl_divergence(d::Categorical(ones({3})), d::Categorical(one)),
+                    Contains("[kl_divergence] p has 3 classes, q 1: both must have the same"));
   CHECK_THROWS_WITH(d::Categorical(one).log_prob(one), Contains("value is float32: it must be int64"));
 }
 
