@@ -161,10 +161,21 @@ void DataParallel::backward_of(const Tensor& loss, double weight) {
   exact.backward(seed);
 }
 
-// A part in which nothing counts leaves the gradients as they are, and gives 0 to parameters without one: also where
-// its loss is 0 / 0. On ranks, what is finite stays: its rows are in the statistics of BatchNorm, and so in other
-// losses.
+// A part in which nothing counts gives 0 to parameters without a gradient: also where its loss is 0 / 0. The numbers of
+// its gradients don't count, so no parameter sees them.
 void DataParallel::backward_of_nothing(const Tensor& loss) {
+  if (world_.size() > 1) return backward_of_no_number(loss);
+  std::vector<Tensor> trained;
+  for (const auto& [name, p] : named_())
+    if (p.defined() && p.requires_grad()) trained.push_back(p);
+  const std::vector<Tensor> gradients = grad({loss}, trained, allow_unused);
+  for (std::size_t i = 0; i < trained.size(); ++i)
+    if (gradients[i].defined() && !trained[i].has_grad()) trained[i].set_grad(zeros_like(trained[i].detach()));
+}
+
+// The same on ranks, for a loss that is not finite. All run the same backward pass, which BatchNorm sums over: what is
+// finite stays, as the rows are in its statistics, and so in other losses.
+void DataParallel::backward_of_no_number(const Tensor& loss) {
   StateDict parameters = named_();
   std::vector<Tensor> before;
   for (const auto& [name, p] : parameters) before.push_back(p.defined() && p.has_grad() ? p.grad().clone() : Tensor());
@@ -173,11 +184,9 @@ void DataParallel::backward_of_nothing(const Tensor& loss) {
     backward_of(loss, 0);
   }
   const NoGrad no_grad;
-  for (std::size_t i = 0; i < before.size(); ++i) {
-    Tensor& p = parameters[i].second;
-    if (!p.defined() || !p.has_grad() || (world_.size() > 1 && optim::all_finite(p.grad()))) continue;
-    p.set_grad(before[i].defined() ? before[i] : zeros_like(p));
-  }
+  for (std::size_t i = 0; i < before.size(); ++i)
+    if (Tensor& p = parameters[i].second; p.defined() && p.has_grad() && !optim::all_finite(p.grad()))
+      p.set_grad(before[i].defined() ? before[i] : zeros_like(p));
 }
 
 // Sums the gradients of all ranks.

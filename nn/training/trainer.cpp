@@ -235,19 +235,30 @@ void Trainer::zero_grad() {
   optimizer_.zero_grad();
 }
 
+// Whether a StepInBackward updates a parameter. Throws Error for options that need all gradients before a step.
+bool Trainer::check_steps_in_backward() const {
+  for (const auto& [name, p] : trained()) {
+    if (!optim::steps_in_backward(p)) continue;
+    const auto refuse = [name = name](const auto& what, const auto& value, const char* why, const char* cure) {
+      check::fail("Trainer", what, " is ", value, ", but a StepInBackward updates the parameter ", name,
+                  " in each backward(), ", why, ": set ", cure, ", or remove it");
+    };
+    constexpr const char* unsummed = "before the gradients are summed";
+    if (options_.accumulate() > 1) refuse("accumulate", options_.accumulate(), unsummed, "accumulate to 1 on one rank");
+    if (world_.size() > 1) refuse("the number of ranks", world_.size(), unsummed, "accumulate to 1 on one rank");
+    if (options_.clip_norm() > 0)
+      refuse("clip_norm", options_.clip_norm(), "before all gradients have a norm", "clip_norm to 0");
+    return true;
+  }
+  return false;
+}
+
 // Starts a new training, or resumes the saved one. Returns the lock of its folder.
 std::shared_ptr<void> Trainer::begin() {
   if (options_.patience() > 0 && !validation_.loss)
     check::fail("Trainer", "patience is ", options_.patience(),
                 ", but there is no validation that could improve: give one by validation(), or set patience to 0");
-  if (options_.accumulate() > 1 || world_.size() > 1)
-    for (const auto& [name, p] : trained())
-      if (optim::steps_in_backward(p))
-        check::fail(
-            "Trainer", options_.accumulate() > 1 ? "accumulate is " : "the number of ranks is ",
-            options_.accumulate() > 1 ? options_.accumulate() : world_.size(),
-            ", but a StepInBackward updates the parameter ", name,
-            " in each backward(), before the gradients are summed: set accumulate to 1 on one rank, or remove it");
+  steps_in_backward_ = check_steps_in_backward();
   if (parallel_) loader_.load_state_dict(loader_.state_dict());  // run() again: not the next epoch, but the place
   interrupted_ = false;
   begin_ranks();
@@ -294,6 +305,10 @@ double Trainer::backward(const Batch& batch, std::int64_t number) {
   if (!std::isfinite(value) && LossParts().add("Trainer", loss, 1) != 0)
     check::fail("Trainer", "the loss is ", value, " in step ", checkpoint_.step + 1, ": ",
                 likely_cause(batch, loader_, model_), "; the model is as the step before has left it");
+  if (steps_in_backward_) {  // the step begins here
+    if (schedule_.check) schedule_.check();
+    files_->begin_change();
+  }
   std::optional<dist::DataParallel::NoSync> quiet;
   if (number < options_.accumulate()) quiet.emplace(*parallel_);
   return parallel_->backward(loss);

@@ -4,12 +4,14 @@
 #include "fit/base/memory.hpp"
 #include "fit/graph/graph.hpp"
 #include "fit/graph/observer.hpp"
+#include "fit/nn/loss/loss.hpp"
 #include "fit/nn/models/gpt.hpp"
 #include "fit/nn/optim/muon.hpp"
 #include "fit/nn/optim/schedule.hpp"
 #include "fit/nn/training/trainer.hpp"
 #include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
+#include "support/files.hpp"
 #include "support/tensors.hpp"
 
 namespace fit::test::step_in_backward_test {
@@ -208,6 +210,69 @@ TEST_CASE("a Trainer goes on with a StepInBackward, and refuses to accumulate", 
   const Tensor before = layer.weight.detach().clone();
   CHECK_THROWS_WITH(run(TrainerOptions(options).accumulate(2), rows),
                     Contains("[Trainer] accumulate is 2, but a StepInBackward updates the parameter weight"));
+  CHECK_THROWS_WITH(run(TrainerOptions(options).clip_norm(1), rows),
+                    Contains("[Trainer] clip_norm is 1, but a StepInBackward updates the parameter weight in each "
+                             "backward(), before all gradients have a norm: set clip_norm to 0"));
+  CHECK(same_bits(layer.weight.detach(), before));
+}
+
+TEST_CASE("a Trainer saves no step that backward() has taken and an error has ended", "[optim][trainer]") {
+  struct Throwing final : TrainingListener {
+    bool on = false;
+    void on_gradients(std::int64_t step, const StateDict& /*parameters*/) override {
+      if (on && step == 3) throw Error("once");
+    }
+  };
+  const auto run = [](bool fails, std::int64_t scheduled, std::int64_t steps = 5) {
+    const Directory where;
+    std::string error;
+    for (int attempt = 0;; ++attempt) {
+      manual_seed(4);
+      nn::Linear layer(3, 1);
+      optim::Adam optimizer(layer.named_parameters(), 0.1);
+      optim::OneCycleLR schedule(optimizer, 0.1, attempt == 0 ? scheduled : 8);
+      const StepInBackward fused(optimizer);
+      data::DataLoader loader(data::TensorDataset({randn({32, 3})}), 8);
+      Trainer trainer(
+          layer, optimizer, loader, [&](const data::Batch& b) { return mean(square(layer(b[0]) - 1.)); },
+          TrainerOptions()
+              .steps(steps)
+              .out(where.path)
+              .resume()
+              .save_every(4)
+              .histograms_every(1)
+              .display(Display::none));
+      const auto listener = std::make_shared<Throwing>();
+      listener->on = fails && attempt == 0;
+      trainer.schedule(schedule).listen(listener);
+      try {
+        trainer.run();
+        return std::pair(error, values(layer.weight));
+      } catch (const Error& e) {
+        error = e.what();
+        REQUIRE(attempt == 0);
+        if (scheduled < 5) return std::pair(error, values(layer.weight));
+      }
+    }
+  };
+  const auto whole = run(false, 8), failed = run(true, 8);
+  CHECK(failed.first == "once");
+  CHECK(failed.second == whole.second);
+  const auto ended = run(false, 2);  // before the third step: the model is that of two
+  CHECK_THAT(ended.first, Contains("step 3 is past total_steps, 2"));
+  CHECK(ended.second == run(false, 2, 2).second);
+}
+
+TEST_CASE("a step within backward() of a loss in which nothing counts is none", "[optim][trainer]") {
+  nn::Linear layer(3, 1);
+  optim::SGD optimizer(layer.named_parameters(), 0.1);
+  const StepInBackward fused(optimizer);
+  data::DataLoader loader(data::TensorDataset({randn({8, 3})}), 4);
+  const Tensor before = layer.weight.detach().clone();
+  Trainer trainer(
+      layer, optimizer, loader, [&](const data::Batch& b) { return nn::mean_over(sum(layer(b[0])) / 0., 0); },
+      TrainerOptions().steps(3).display(Display::none));
+  CHECK(trainer.run().loss == 0);
   CHECK(same_bits(layer.weight.detach(), before));
 }
 

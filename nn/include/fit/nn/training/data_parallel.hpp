@@ -123,6 +123,7 @@ class DataParallel {
   DataParallel(const DataParallelOptions& options, World& world, std::function<StateDict()> parameters);
   void backward_of(const Tensor& loss, double weight);
   void backward_of_nothing(const Tensor& loss);
+  void backward_of_no_number(const Tensor& loss);
   void exchange();
   void divide(double divisor);
 

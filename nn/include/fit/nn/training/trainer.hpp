@@ -249,6 +249,7 @@ class Trainer {
 
  private:
   std::shared_ptr<void> begin();
+  bool check_steps_in_backward() const;
   void train(ProgressBar& bar, TrainerResult& result);
   double backward(const data::Batch& batch, std::int64_t number);
   double loss_before() const;
@@ -303,6 +304,7 @@ class Trainer {
   dist::World& world_;
   std::unique_ptr<dist::DataParallel> parallel_;  // null before run()
   bool interrupted_ = false;                      // any of the ranks
+  bool steps_in_backward_ = false;                // a StepInBackward updates parameters
   bool save_due_ = false;                         // rank 0 asks for it
   Checkpoint checkpoint_;
   std::shared_ptr<detail::TrainingFiles> files_;
