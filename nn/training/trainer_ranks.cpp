@@ -1,5 +1,6 @@
 // The Trainer with several ranks.
 #include <limits>
+#include <utility>
 
 #include "dist/agree.hpp"
 #include "fit/nn/training/trainer.hpp"
@@ -19,6 +20,7 @@ Trainer& Trainer::weight(std::function<double(const Batch&)> count) {
 
 Trainer& Trainer::validation(data::DataLoader& loader, std::int64_t every) {
   validation([this, &loader] { return validation_loss(loader); }, every);
+  if (const StateDict place = std::exchange(validation_place_, {}); !place.empty()) loader.load_state_dict(place);
   validation_.loader = &loader;
   return *this;
 }
@@ -28,7 +30,10 @@ void Trainer::add_validation_loader() {
   checkpoint_.add_place(
       "validation", [this] { return validation_.loader ? validation_.loader->state_dict() : StateDict(); },
       [this](const StateDict& place) {
-        if (validation_.loader && !place.empty()) validation_.loader->load_state_dict(place);
+        if (!validation_.loader)
+          validation_place_ = place;  // of a loader that is given after restore()
+        else if (!place.empty())
+          validation_.loader->load_state_dict(place);
       },
       [this](const StateDict& place) {
         if (validation_.loader && !place.empty()) validation_.loader->check_state_dict(place);

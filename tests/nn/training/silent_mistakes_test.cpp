@@ -228,8 +228,9 @@ TEST_CASE("LBFGS tells of a closure without gradients, and is no Optimizer", "[s
 }
 
 TEST_CASE("a resumed training goes on with the order of its validation", "[silent]") {
-  const auto run = [](std::int64_t stop, const std::string& out, bool resume) {
+  const auto run = [](std::int64_t stop, const std::string& out, bool resume, bool restore_first = false) {
     Trained t(quiet(stop, out).resume(resume));
+    if (restore_first) t.trainer.restore();
     data::DataLoader checks(small_data(), data::LoaderOptions().batch_size(40).shuffle().seed(5));
     std::vector<double> first;  // the first token of each validation
     t.trainer.validation(checks, 2);
@@ -245,6 +246,8 @@ TEST_CASE("a resumed training goes on with the order of its validation", "[silen
   CHECK(whole.second == 3);
   CHECK(resumed.second == 3);
   CHECK(resumed.first == whole.first);
+  run(4, folder.file("restored"), false);
+  CHECK(run(8, folder.file("restored"), true, true) == whole);
   // A training without this validation goes on from the same file, and one with it from a file without.
   Trained without(quiet(9, folder.file("parts")).resume(true));
   CHECK(without.trainer.run().step == 9);

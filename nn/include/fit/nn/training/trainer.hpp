@@ -296,6 +296,7 @@ class Trainer {
     std::int64_t every = 0;
     data::DataLoader* loader = nullptr;
   } validation_;
+  StateDict validation_place_;  // that was loaded before there was a loader
   struct {
     std::function<AttentionRecording(std::int64_t)> look;  // empty: none
     std::int64_t every = 0;
