@@ -354,18 +354,31 @@ bool Trainer::lacks_validation() const {
 // lose what no run makes up any more.
 void Trainer::make_up_validation(ProgressBar& bar) {
   row_.clear();
-  validate(bar);
-  files_->save_last();
+  {
+    const Rollback not_counted([this, before = early_] { early_ = before; });
+    measure();
+    files_->save_last();
+  }
+  files_->end_change();
   TrainingRow row = std::exchange(row_, {});  // it has its line, whatever a listener throws
+  const double value = row.at("validation");
   if (world_.rank() == 0) {
     const MetricsLog::Row& before = metrics_.rows().back();
     row.insert(before.begin(), before.end());
     metrics_.replace_last(row);
   }
+  tell_validation(bar, value);
   tell([&](TrainingListener& listener) { listener.on_step(row); });
 }
 
 void Trainer::validate(ProgressBar& bar) {
+  measure();
+  files_->end_change();
+  tell_validation(bar, row_["validation"]);
+}
+
+// Validates, and keeps the best state. The row has the value after that: a row without it gets its validation made up.
+void Trainer::measure() {
   const NoGrad no_grad;
   double value;
   {
@@ -378,8 +391,10 @@ void Trainer::validate(ProgressBar& bar) {
     const Rollback not_counted([this, before = early_] { early_ = before; });
     if (early_.update(value)) files_->save_best();
   }
-  row_["validation"] = value;  // after the save: a row without it gets its validation made up
-  files_->end_change();
+  row_["validation"] = value;
+}
+
+void Trainer::tell_validation(ProgressBar& bar, double value) const {
   tell([&](TrainingListener& listener) { listener.on_evaluation(checkpoint_.step, value); });
   bar.print("step " + std::to_string(checkpoint_.step) + ": validation " + std::to_string(value));
 }

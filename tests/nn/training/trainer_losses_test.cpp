@@ -254,6 +254,35 @@ TEST_CASE("trainer: without resume, a longer training is not overwritten, and an
   CHECK(step_in(d.file("earlier.safetensors")) == 7);
 }
 
+TEST_CASE("trainer: a validation that is made up counts once, also if a listener throws in it") {
+  struct Told final : TrainingListener {
+    int calls = 0;
+    void on_evaluation(std::int64_t /*step*/, double /*value*/) override {
+      if (++calls == 1) throw Error("told");
+    }
+  };
+  Generator noise(3);
+  int validations = 0;
+  Trained t(quiet(9).patience(2));
+  t.trainer.checkpoint().add("noise", noise);
+  t.trainer.listen(std::make_shared<Told>());
+  std::vector<double> drawn;
+  t.trainer.validation(
+      [&] {
+        if (++validations == 1) throw Error("measured");
+        drawn.push_back(rand({}, float64, noise).item());
+        return t.trainer.checkpoint().step == 3 ? 1. : 2.;
+      },
+      3);
+  CHECK_THROWS_WITH(t.trainer.run(), "measured");
+  CHECK_THROWS_WITH(t.trainer.run(), "told");
+  CHECK(t.trainer.run().step == 9);  // 3 is the best: patience ends at 9
+  Generator again(3);
+  std::vector<double> expected;
+  for (int i = 0; i < 3; ++i) expected.push_back(rand({}, float64, again).item());
+  CHECK(drawn == expected);
+}
+
 TEST_CASE("trainer: the best state of another training is kept, and no longer called the best") {
   const Directory d;
   const std::string best = d.file("best.safetensors"), earlier = d.file("earlier_best.safetensors");

@@ -267,6 +267,8 @@ class Trainer {
   bool lacks_validation() const;
   void make_up_validation(ProgressBar& bar);
   void validate(ProgressBar& bar);
+  void measure();
+  void tell_validation(ProgressBar& bar, double value) const;
   void look();
   template <class F>
   void tell(const F& f) const {
