@@ -92,6 +92,8 @@ TEST_CASE("arange and linspace", "[factories]") {
   CHECK(arange(4).to_vector<std::int64_t>() == std::vector<std::int64_t>{0, 1, 2, 3});
   CHECK(arange(0).shape() == Shape{0});
   CHECK_THROWS_WITH(arange(-1), Contains("[arange] n is -1"));
+  CHECK(arange(2.5).to_vector<float>() == std::vector<float>{0, 1, 2});  // as PyTorch
+  CHECK(arange(3.F).to_vector<float>() == std::vector<float>{0, 1, 2});
   CHECK(arange(0, 1, 0.25).to_vector<float>() == std::vector<float>{0, .25f, .5f, .75f});
   CHECK(arange(5, 0, -2, int64).to_vector<std::int64_t>() == std::vector<std::int64_t>{5, 3, 1});
   CHECK(arange(3, 1, 1).numel() == 0);

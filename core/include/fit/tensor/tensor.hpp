@@ -578,6 +578,11 @@ Tensor arange(Scalar start, Scalar stop, Scalar step, DType dtype);
 Tensor arange(Scalar start, Scalar stop, Scalar step = 1);
 /// 0, 1, … n - 1, int64.
 Tensor arange(std::int64_t n);
+/// 0, 1, … up to stop (not included), float32: arange(2.5) is 0, 1, 2.
+template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>>
+Tensor arange(T stop) {
+  return arange(0, stop);
+}
 /// `count` numbers from start to stop, both included.
 Tensor linspace(double start, double stop, std::int64_t count, DType dtype = float32);
 /// The identity matrix [n, m]; m defaults to n.
