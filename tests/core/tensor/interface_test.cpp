@@ -50,6 +50,8 @@ FIT_COMPILES(IndexOfRange, std::declval<const T&>()[{range(), 0}]);
 FIT_COMPILES(IndexOfBraces, std::declval<const T&>()[{{}, 0}]);
 FIT_COMPILES(IndexOfTensor, std::declval<const T&>()[std::declval<const T&>() > 0]);
 FIT_COMPILES(IndexOfBool, std::declval<const T&>()[{true, 0}]);
+FIT_COMPILES(BatchNormOfEps, batch_norm(std::declval<const T&>(), {}, {}, {}, {}, 0));
+FIT_COMPILES(BatchNormOfBool, batch_norm(std::declval<const T&>(), {}, {}, {}, {}, true));
 #undef FIT_COMPILES
 
 }  // namespace
@@ -59,7 +61,7 @@ TEST_CASE("Calls read, and wrong ones don't compile", "[interface]") {
          ArgmaxKeeps<Tensor>::value));
   CHECK((SortDescending<Tensor>::value && TopkSmallest<Tensor>::value && MatmulTransposed<Tensor>::value));
   CHECK((BackwardRetains<Tensor>::value && GradOfFlags<Tensor>::value && IndexOfRange<Tensor>::value));
-  CHECK(IndexOfTensor<Tensor>::value);
+  CHECK((IndexOfTensor<Tensor>::value && BatchNormOfEps<Tensor>::value));
   CHECK_FALSE(SumOfBool<Tensor>::value);
   CHECK_FALSE(SumOfBools<Tensor>::value);
   CHECK_FALSE(SumOfNumber<Tensor>::value);
@@ -76,6 +78,7 @@ TEST_CASE("Calls read, and wrong ones don't compile", "[interface]") {
   CHECK_FALSE(MatmulOfBools<Tensor>::value);
   CHECK_FALSE(IndexOfBraces<Tensor>::value);
   CHECK_FALSE(IndexOfBool<Tensor>::value);
+  CHECK_FALSE(BatchNormOfBool<Tensor>::value);  // PyTorch's `training`, not an eps of 1
 }
 
 TEST_CASE("A list of no axes reduces none, and no list reduces all", "[interface]") {

@@ -265,7 +265,8 @@ Tensor bincount(const Tensor& ids, const Tensor& weights = {}, std::int64_t mini
 /// includes its upper edge. low and high default to the minimum and maximum of x. x must be floating and finite.
 std::pair<Tensor, Tensor> histogram(const Tensor& x, std::int64_t bins);
 std::pair<Tensor, Tensor> histogram(const Tensor& x, std::int64_t bins, double low, double high);
-/// Sums x over the axes along which `shape` was broadcast to x's shape: the gradient of broadcasting.
+/// Sums x over the axes along which `shape` was broadcast to x's shape: the gradient of broadcasting. x itself if it
+/// has this shape.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 
 // ---- softmax, normalisation, dropout, distances --------------------------------------------------------------------
@@ -274,7 +275,7 @@ Tensor sum_to(const Tensor& x, const Shape& shape);
 Tensor softmax(const Tensor& x, int axis = -1);
 Tensor log_softmax(const Tensor& x, int axis = -1);
 /// x / (1 - p) with probability 1 - p, else 0 (p = 1: all 0). Which elements are kept depends on the generator's seed,
-/// the number of its call, and the element's index.
+/// the number of its call, and the element's index. x itself if p is 0, as in PyTorch: a change in place changes x.
 Tensor dropout(const Tensor& x, double p, Generator& g = default_generator());
 /// Gated linear unit (Dauphin et al. 2017): a sigmoid(b) for the first and the second half of x along an axis of even
 /// size.
@@ -306,6 +307,9 @@ Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& weight = {
 /// If mean and var are undefined, the statistics of the batch are used (var without correction).
 Tensor batch_norm(const Tensor& x, const Tensor& mean, const Tensor& var, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
+/// Does not compile: true is PyTorch's `training` there, and would be an eps of 1. For training, mean and var are {}.
+template <class T, class = std::enable_if_t<std::is_same_v<T, bool>>>
+Tensor batch_norm(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, T) = delete;
 /// x / max(norm(x, p), eps) along an axis.
 Tensor normalize(const Tensor& x, double p = 2, int axis = -1, double eps = 1e-12);
 /// sum(a b) / (max(|a|, eps) max(|b|, eps)) along an axis: the cosine of the angle between them. a and b broadcast.
