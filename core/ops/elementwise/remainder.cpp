@@ -159,13 +159,13 @@ Tensor atan2(const Tensor& y, const Tensor& x) {
     });
     return record("atan2", {y, x}, std::move(z), keep::inputs, [](Backward& g) {
       // dy = dz x / (x^2 + y^2);  dx = -dz y / (x^2 + y^2);  0 at the origin and at infinity. x and y are first
-      // divided by max(|x|, |y|), because their squares may overflow or underflow.
+      // divided by r = max(|x|, |y|), because their squares may overflow or underflow, as 1 / r may.
       const Tensor larger = maximum(abs(g.x(0)), abs(g.x(1))).detach(), flat = logical_or(larger == 0, isinf(larger));
       const Tensor r = masked_fill(larger, flat, 1);
       const Tensor y = where(flat, 0, g.x(0)) / r, x = where(flat, 0, g.x(1)) / r;
-      const Tensor share = g.dy() / (r * masked_fill(x * x + y * y, flat, 1));
-      if (g.wants(0)) g.give(0, share * x);
-      if (g.wants(1)) g.give(1, neg(share * y));
+      const Tensor squares = masked_fill(x * x + y * y, flat, 1);
+      if (g.wants(0)) g.give(0, g.dy() * (x / squares) / r);
+      if (g.wants(1)) g.give(1, neg(g.dy() * (y / squares) / r));
     });
   });
 }

@@ -58,6 +58,13 @@ TEST_CASE("the derivative of an angle is 0 at the origin and at infinity, and ri
   atan2(y, x).sum().backward();
   CHECK(equal(y.grad(), zeros({3})));
   CHECK(equal(x.grad(), zeros({3})));
+  // 1 / r beyond float32, on both axes; and r (x^2 + y^2) / r^2 beyond it.
+  y = tensor({0., 1e-40, 2.4e38}).requires_grad_(), x = tensor({1e-40, 0., 3.2e38}).requires_grad_();
+  atan2(y, x).sum().backward();
+  CHECK(equal(slice(y.grad(), 0, 0, 2), tensor({INFINITY, 0.})));
+  CHECK(equal(slice(x.grad(), 0, 0, 2), tensor({0., -INFINITY})));
+  CHECK(y.grad()[2].item() == Approx(2e-39).epsilon(1e-4));
+  CHECK(x.grad()[2].item() == Approx(-1.5e-39).epsilon(1e-4));
 }
 
 TEST_CASE("NaN wins wherever it stands", "[kinks]") {
