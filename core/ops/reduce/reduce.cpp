@@ -317,11 +317,12 @@ Tensor p_norm(const Reduction& r, const Tensor& x, double p, const Axes& axes, K
 
 // dx = dy sign(x) (|x| / y)^(p-1), for y and dy with the axes kept. For p = +-infinity, the elements equal to the max
 // or min share dy sign(x). dx is 0 where x or y is 0, for p = 0, and for p = +-infinity where y is NaN (no element
-// equals it). A factor of x changes nothing.
+// equals it). A factor of x changes nothing. For p < 0 the least elements count: they are brought near 1, and others
+// may become infinite.
 Tensor norm_gradient(Tensor x, Tensor y, const Tensor& dy, double p) {
   const Shape& kept = dy.shape();
   if (p == 0) return zeros(x.shape(), x.dtype());
-  if (const Tensor s = slice_scale(x, kept, y); s.defined()) {
+  if (const Tensor s = slice_scale(p < 0 ? y : x, kept, y); s.defined()) {
     x = x * s;
     y = norm(x, p, reduced_axes(kept), keepdims);
   }

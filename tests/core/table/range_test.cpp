@@ -112,6 +112,19 @@ TEST_CASE("second derivatives of norms of huge rows", "[range]") {
     }
 }
 
+TEST_CASE("norms of negative p give the least element its gradient beside the largest", "[range]") {
+  for (const DType t : {float32, float64})
+    for (const double p : {-std::numeric_limits<double>::infinity(), -2., -1., -0.5}) {
+      INFO(t << ", p " << p);
+      const double least = t == float32 ? 1e-30 : 1e-200, largest = t == float32 ? 1e30 : 1e300;
+      Tensor x = tensor({largest, -least, largest}, t).requires_grad_();
+      const Tensor y = norm(x, p), dx = grad(y, x, create_graph);
+      CHECK(y.item() == Approx(least).epsilon(1e-6));
+      CHECK(allclose(dx, tensor({0., -1., 0.}, t), 1e-6));
+      if (std::isfinite(p)) CHECK(all(isfinite(grad(sum(dx), x))).item<bool>());
+    }
+}
+
 TEST_CASE("norms of rows without eps, for tiny rows", "[range]") {
   each_size(tiny, [&](DType t, double size) {
     const Tensor x = of(times(row, size), t), weight = of({1, 1, 1, 1}, t);
