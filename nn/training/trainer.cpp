@@ -43,18 +43,15 @@ class Evaluation {
   std::vector<std::pair<nn::Layer*, bool>> modes_;
 };
 
-// The options, if they are in range.
+// The options, if they are in range; EarlyStopping checks its own.
 TrainerOptions checked(TrainerOptions o) {
   if (o.steps() < 0) check::fail("Trainer", "steps is ", o.steps(), ": it can't be negative");
   if (o.accumulate() < 1) check::fail("Trainer", "accumulate is ", o.accumulate(), ": it must be at least 1");
   if (o.log_every() < 1) check::fail("Trainer", "log_every is ", o.log_every(), ": it must be at least 1");
   if (o.save_every() < 0) check::fail("Trainer", "save_every is ", o.save_every(), ": it can't be negative");
-  if (o.patience() < 0) check::fail("Trainer", "patience is ", o.patience(), ": it can't be negative");
   if (!(o.save_minutes() >= 0))
     check::fail("Trainer", "save_minutes is ", o.save_minutes(), ": it must not be negative");
   if (!(o.clip_norm() >= 0)) check::fail("Trainer", "clip_norm is ", o.clip_norm(), ": it must not be negative");
-  if (!(o.min_delta() >= 0 && std::isfinite(o.min_delta())))
-    check::fail("Trainer", "min_delta is ", o.min_delta(), ": it must be finite and not negative");
   if (o.autocast() != float32 && o.autocast() != bfloat16)
     check::fail("Trainer", "autocast is ", o.autocast(), ": it must be bfloat16, or float32 for none");
   if (o.resume() && o.out().empty())
