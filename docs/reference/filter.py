@@ -159,13 +159,13 @@ def page(path, lines):
         if not code:
             line = re.sub(r"^(##+ )(.*)$", lambda m: f"{m[1]}{m[2]} {{#{path.stem}-{anchor(m[2])}}}", line)
             line = re.sub(r"\]\(#([\w-]+)\)", rf"](#{path.stem}-\1)", line)
-            line = re.sub(r"\]\((?:docs/|\.\./)?(\w+)\.md#([\w-]+)\)", r"](#\1-\2)", line)
+            line = re.sub(r"\]\((?:[\w.]+/)*(\w+)\.md#([\w-]+)\)", r"](#\1-\2)", line)
             # site.py shows the dark picture on dark pages.
             line = re.sub(r'<picture><source [^>]*><img src="([^"]*)" alt="([^"]*)"></picture>', r"![\2](\1)", line)
             line = re.sub(r"\[(!\[[^]]*\]\([^)]*\))\]\([^)]*\)", r"\1", line)  # site.py links pictures to live pages
-            line = re.sub(r"\]\((?:docs/)?images/", "](", line)
+            line = re.sub(r"\]\((?:docs/|\.\./)?images/", "](", line)
             line = re.sub(r"\[`([^`\]]+)`\]\(", r"[\1](", line)  # in a link's text, doxygen shows the marks of code
-            line = re.sub(r"\]\((?:\.\./)?(?:core|nn|dist)/include/(fit/[\w/]+\.hpp)\)", r"](@ref \1)", line)
+            line = re.sub(r"\]\((?:\.\./)*(?:core|nn|dist)/include/(fit/[\w/]+\.hpp)\)", r"](@ref \1)", line)
         yield line
 
 

@@ -63,9 +63,11 @@ def title_of(text):
     return plain(html.unescape(re.search(r'<div class="title">(.*?)</div>', text, re.S)[1].split("<")[0]))
 
 
+folders = "|".join(path.name for path in (readme.parent / "docs").iterdir() if path.is_dir())
 guides = {}  # name of the Markdown file: its page
 for path in site.glob("md_*.html"):
-    guides[re.sub(r"^md_(docs_)?", "", path.stem).lower().replace("__", "_").replace("_md", "")] = path
+    name = re.sub(rf"^md_(docs_(({folders})_)?)?", "", path.stem)
+    guides[name.lower().replace("__", "_").replace("_md", "")] = path
 
 # "To learn fit, in this order:", "To look things up:" and "To change fit:" of README are the parts of the menu.
 order, seen = [["Start", [["index.html", "Overview"]]]], set()
@@ -75,7 +77,7 @@ for part in re.split(r"\n(?=To )", text):
     if not heading:
         continue
     pages = []
-    for name in re.findall(r"\]\((?:docs/)?(\w+)\.md", part):
+    for name in re.findall(r"\]\((?:\w+/)*(\w+)\.md", part):
         page = guides.get(name.lower())
         if page and name not in seen:
             seen.add(name)

@@ -40,8 +40,8 @@ build_with_prefix() {
   cmake --build "$stage/build" --target consumer
   "$stage/build/consumer" >"$stage/said"
   cmp "$top/LICENSE" "$1"/share/doc/*/LICENSE
-  for page in "$top"/docs/*.md; do
-    cmp "$page" "$(echo "$1"/share/doc/*/docs)/${page##*/}"
+  for page in "$top"/docs/*.md "$top"/docs/*/*.md; do
+    cmp "$page" "$(echo "$1"/share/doc/*/docs)/${page#"$top"/docs/}"
   done
 }
 

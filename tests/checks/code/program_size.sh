@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # program_size.sh PROGRAM KB NAME…: checks that the stripped program has at most so many kB, and contains no function with
-# one of these names. A program contains what its references reach: docs/design.md.
+# one of these names. A program contains what its references reach: docs/development/design.md.
 set -euo pipefail
 program=$1 limit=$2
 shift 2

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# attention_chain.sh DIR: checks the tables of docs/design.md under "From the call to the comparison" and "From the layer's
+# attention_chain.sh DIR: checks the tables of docs/development/design.md under "From the call to the comparison" and "From the layer's
 # dropout to the dropped weight". Each function is defined in its file, and one of the functions before it in its table
 # calls it. The mask passes at most 14 functions in 5 files and 4 structs, each in its file; no other struct of the folder
 # carries causality. Dropout passes at most 12 functions, of which one has the rule for p.
 set -euo pipefail
 cd "$1"
 wrong=0
-fail() { echo "docs/design.md, $1"; wrong=1; }
+fail() { echo "docs/development/design.md, $1"; wrong=1; }
 
 # body FILE FUNCTION: its first definition, up to the brace in the column of its first line
 body() {
@@ -26,7 +26,7 @@ body() {
 
 # rows HEADING PATTERN: "FILE NAME [CALLED]" of the tables below it; CALLED is how a member is called
 rows() {
-  sed -n "/^### $1/,/^##/{/^### $1/p;/^##/!p}" docs/design.md |
+  sed -n "/^### $1/,/^##/{/^### $1/p;/^##/!p}" docs/development/design.md |
     sed -nE "/^\|---/s/.*/---/p; s/^\|.*\| \`([a-zA-Z_/.]+)\` \| $2 \|\$/\1 \2 \4/p"
 }
 function_row='`([A-Za-z_]+)`(, as `([a-z_]+)`)?'

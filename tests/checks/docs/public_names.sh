@@ -33,7 +33,7 @@ find core/include nn/include nn/plot/include nn/dist/mpi/include nn/onnx/include
     }' | sort -u >"$stage/names"
 count=$(wc -l <"$stage/names")
 ((count > 600)) || { echo "only $count public names were found in the headers"; exit 1; }
-grep -ohE '[A-Za-z0-9_]+' README.md docs/*.md | sort -u >"$stage/words"
+grep -ohE '[A-Za-z0-9_]+' README.md docs/*.md docs/*/*.md | sort -u >"$stage/words"
 grep -ohE '[A-Za-z0-9_]+' docs/from_pytorch.md | sort -u >"$stage/from_pytorch"
 missing=$(awk -v stage="$stage" '
   FILENAME == ARGV[1] { word[$1]; next }

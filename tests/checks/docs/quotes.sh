@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# quotes.sh TOP: in README.md and docs/*.md
+# quotes.sh TOP: in README.md and the pages of docs/
 # - a code block under the line <!-- quote: FILE --> is that file, word for word;
 # - one under <!-- excerpt: FILE --> stands in that file, line for line, at any indentation;
 # - a link to a file of the project leads to one, and so does a picture;
@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$1"
 status=0
 quotes=0
-for page in README.md docs/*.md; do
+for page in README.md docs/*.md docs/*/*.md; do
   while read -r file; do
     quotes=$((quotes + 1))
     if ! diff -u "$file" <(awk -v mark="<!-- quote: $file -->" '

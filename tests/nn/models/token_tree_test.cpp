@@ -48,7 +48,7 @@ Places branch(std::int64_t i) {
   return path;
 }
 
-// Positions and mask of a tree of proposed tokens behind `length` positions: as in docs/model_recipes.md.
+// Positions and mask of a tree of proposed tokens behind `length` positions: as in docs/recipes/model_recipes.md.
 struct Tree {
   Tree(const Places& parents, std::int64_t length) {
     const auto T = static_cast<std::int64_t>(parents.size());

@@ -195,7 +195,7 @@ class GPT final : public Layer {
   ///
   /// `positions` of one's own are int64 [T] or [B, T] (undefined: as above). A mask is (1|T, keys), (B|1, 1|T, keys) or
   /// (B|1, heads|1, 1|T, keys), where keys are those in the cache and T more. It combines with causality, by the order
-  /// in the cache. For trees of proposed tokens: see docs/model_recipes.md. Only the positions must be below
+  /// in the cache. For trees of proposed tokens: see docs/recipes/model_recipes.md. Only the positions must be below
   /// context_length then. Throws Error for positions with ALiBi or a window, which count keys.
   Tensor forward(const Tensor& ids, KVCache& cache, const Tensor& positions = {}, const Tensor& mask = {}) const;
   /// The logits of the positions behind those in `past`, which holds the keys and values (B, kv_heads, past, head_size)
