@@ -11,7 +11,7 @@
 //
 // - op (core/ops/linalg/matmul.cpp, einsum.cpp): checks shapes, records the gradient, calls gemm_parallel().
 // - gemm (gemm.cpp, gemm_bf16.cpp): chooses a route(), splits c into tiles, or a gemv into parts, for the threads.
-// - kernels (gemm_kernels*.hpp, .simd.cpp): compute one tile; each instruction set has a table of them.
+// - kernels (gemm_kernels*): compute one tile; each instruction set has a table of them.
 // - pack (gemm_kernels.simd.cpp, pack_bf16.hpp): copies b into panels of 64 columns, in reading order.
 // - gemv (gemv.hpp, gemv_bf16.hpp): 1 … 4 rows (1 … 24 for b'); reads b once, without packing.
 // - macro-kernel (macro_kernel.hpp, micro_kernel_bf16.hpp): calls the micro-kernel on blocks that fit the cache.

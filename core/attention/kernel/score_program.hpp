@@ -5,7 +5,7 @@
 #include "attention/visibility/visibility.hpp"
 #include "fit/detail/score_operations.hpp"
 
-// A function of the scores as kernels compute it: a list of steps. score_lowering.cpp makes it of an Expression.
+// A function of the scores as kernels compute it: a list of steps. lowering.cpp makes it of an Expression.
 namespace fit::kernels {
 
 /// The level of a step says how often the kernel computes it: once for a head, for each key or query of a tile, for

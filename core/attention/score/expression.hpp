@@ -10,7 +10,7 @@
 
 // Expressions of masks and scores (fit/attention/score/score.hpp): the calls that a lambda recorded, as a list of steps
 // without repetition. bounds() bounds each step over some pairs, evaluate() computes the steps by operations. Kernels
-// compute those of scores (score_lowering.hpp). A mask and a score function point to these functions
+// compute those of scores (lowering.hpp). A mask and a score function point to these functions
 // (ExpressionMethods): a program that makes neither does not contain them.
 namespace fit::detail {
 
@@ -104,7 +104,7 @@ Tensor compute_by_operations(const Expression& e, const Tensor& scores, const st
 /// The pairs (B, H, Sq, Sk) from `origin` on that an expression allows, boolean (B|1, H|1, Sq, Sk). Pairs that
 /// causality or the window masks may have any value.
 Tensor evaluate_mask(const Expression& attends, const Shape& pairs, const PairOrigin& origin = {});
-/// The steps as kernels take them; see score_lowering.hpp.
+/// The steps as kernels take them; see lowering.hpp.
 template <class W>
 class LoweredScore;
 template <class W>

@@ -4,7 +4,7 @@
 #include "kernels/simd/isa.hpp"
 
 // The steps of recurrent layers without their matrix products, float and double: gates, states and gradients, for a
-// block of rows and features. The formulas are in fit/ops/recurrent.hpp. ops/recurrent.cpp has their decomposition,
+// block of rows and features. The formulas are in fit/ops/recurrent.hpp. network/recurrent.cpp has their decomposition,
 // against which the tests compare the kernels. Rounded by operation; sigmoid and tanh as in simd/math.hpp.
 namespace fit::kernels {
 

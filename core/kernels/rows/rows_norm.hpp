@@ -11,7 +11,7 @@
 // double for each row: for rows far from 0, a float mean would lose the precision of the differences. nontemporal: y or
 // dx bypasses the caches (stores_nontemporal()). Rounded by operation, with at least 8
 // chains of additions along a row and 1 across rows. Squares may leave the range of T: rstd is then far from 1,
-// infinite or NaN, and ops/normalization.cpp calls again with a scaled row.
+// infinite or NaN, and network/normalization.cpp calls again with a scaled row.
 namespace fit::kernels {
 
 /// Reference implementations for one row of n numbers.

@@ -4,7 +4,7 @@
 #include "kernels/simd/isa.hpp"
 
 // Linear attention in chunks of steps (Yang et al. 2024, arXiv 2406.06484 and 2412.06464), float and double. The
-// recurrence is in fit/attention/linear_attention.hpp, and in loops in linear_reference.hpp.
+// recurrence is in fit/attention/linear_attention.hpp, and in loops in reference.hpp.
 //
 // In a chunk of n steps with the state S0 before it, products of factors are P_t = a_1 … a_t, E_t = a_(t+1) … a_n and
 // W_ts = a_(s+1) … a_t: numbers, or one for each feature. They are made by multiplication, not from sums of logarithms:

@@ -2,7 +2,7 @@
 
 #include "linear_attention/kernel/pairs.hpp"
 
-// The formulas, and the meaning of the letters, are in linear_kernel.hpp.
+// The formulas, and the meaning of the letters, are in kernel.hpp.
 namespace fit::kernels {
 namespace {
 

@@ -7,7 +7,7 @@
 #include "linear_attention/kernel/kernel.hpp"
 #include "matmul/macro_kernel.hpp"
 
-// The factors of a chunk, and products of its pairs of steps. The letters are those of linear_kernel.hpp. For
+// The factors of a chunk, and products of its pairs of steps. The letters are those of kernel.hpp. For
 // *.simd.cpp files.
 //
 // Matrices of pairs are [n, C], with zeros above the diagonal in the blocks on it, and undefined beyond these blocks.

@@ -39,7 +39,7 @@ Tensor by_slices(int axis, const Pick& pick, const Tensor& first, const X&... ot
 /// Sums along an axis, which keeps size 1.
 Tensor sum_along(const Tensor& x, int axis) { return sum(x, axis, keepdims); }
 
-/// v minus its number at the leading element (kernels/rows_softmax.hpp), along an axis; v if there is none
+/// v minus its number at the leading element (kernels/rows/rows_softmax.hpp), along an axis; v if there is none
 /// that is finite.
 Tensor beside_leading(const Tensor& leads, const Tensor& v, int axis) {
   return v - sum_along(where(logical_and(leads, isfinite(v)), v, 0), axis);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """code_names.py TOP: each name between backquotes in the prose of lessons (///), and in the comments of the project, stands
 in code: of the library, of the examples, of a test, of a script or a page. So a lesson speaks of no function that is not
-there. Names of PyTorch may be those of docs/from_pytorch.md."""
+there. Names of PyTorch may be those of docs/from_pytorch.md. Each file that a comment names exists, as the end of a path."""
 import pathlib
 import re
 import sys
@@ -13,6 +13,9 @@ COMMENT = {".cpp": "//", ".hpp": "//", ".js": "//", ".py": "#", ".sh": "#", ".cm
 
 # Names that a comment gives to something of its reader's.
 OWN = {"MyDataset", "tour_3"}
+# Files of other projects, and those that a program writes.
+OTHERS = {"llama.cpp"}
+FILE = re.compile(r"(?<![\w/.{}$*<>-])[\w./-]*\w\.(?:hpp|cpp|cmake)\b(?!\()")
 
 
 def files():
@@ -53,8 +56,13 @@ for path in files():
 for path in (top / "docs/from_pytorch.md", top / "CMakePresets.json"):
     known.update(WORD.findall(path.read_text()))
 
+every = {path.relative_to(top).as_posix() for folder in FOLDERS for path in (top / folder).rglob("*")}
+ends = {name[at:] for name in every for at in [0, *(m.end() for m in re.finditer("/", name))]}
+
 count, missing = 0, []
 for path, comments in prose:
+    missing += [f"{path.relative_to(top)}:{line}: {name} is not there" for line, comment in comments
+                for name in FILE.findall(comment) if name not in ends | OTHERS]
     for line, name in names_of(comments):
         count += 1
         wrong = [word for word in WORD.findall(re.sub(r'"[^"]*"', "", name)) if word not in known]

@@ -23,7 +23,7 @@ struct Storage {
   SizeClass size;                         // of the cache's block, which begins with this header
   void* data = nullptr;                   // 64-byte aligned, unless it has an owner
   ElementsOwner* owner = nullptr;         // of data, deleted with this buffer; null: data follows this header
-  // A copy of the elements for products, valid for copy_version: in bfloat16, or packed (ops/product_copy.hpp).
+  // A copy of the elements for products, valid for copy_version: in bfloat16, or packed (ops/linalg/product_copy.hpp).
   std::atomic<Storage*> copy{nullptr};
   std::uint32_t copy_version = 0;
   std::uint32_t copy_form = 0;              // a ProductForm
