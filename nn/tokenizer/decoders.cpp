@@ -1,7 +1,7 @@
 #include "base/affixes.hpp"
 #include "common/utf8.hpp"
 #include "tokenizer/parts.hpp"
-#include "unicode/characters.hpp"
+#include "unicode/byte_characters.hpp"
 
 namespace fit::text {
 namespace {
@@ -47,7 +47,7 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
 
 void byte_level_decoder(Contents& tokens) {
   std::string bytes;
-  for (const std::string& token : tokens) bytes += bytes_of_token(token);
+  for (const std::string& token : tokens) bytes += unicode::bytes_of_token(token);
   tokens = {readable(bytes)};
 }
 
@@ -189,16 +189,6 @@ Decoder decoder_of(const io::Config& part) {
 }
 
 }  // namespace
-
-std::string bytes_of_token(const std::string& token) {
-  std::string bytes;
-  for (const char32_t c : characters(token)) {
-    const int byte = byte_of_character(c);
-    if (byte < 0) return token;
-    bytes += static_cast<char>(byte);
-  }
-  return bytes;
-}
 
 Decoder decoder_of(const io::Config& outer, const std::string& key) {
   if (outer.has(key)) return decoder_of(outer.object(key));

@@ -65,12 +65,6 @@ struct Frame {
 /// The frame of one text.
 Frame frame_of(const io::Config& outer, const std::string& key);
 
-/// GPT-2's characters for bytes: themselves, or the next free ones from U+0100 on.
-char32_t character_of_byte(unsigned char byte);
-/// The byte of such a character; -1 if it is none.
-int byte_of_character(char32_t c);
-/// The bytes of a token that is made of such characters; other tokens as they are.
-std::string bytes_of_token(const std::string& token);
 /// GPT-2's pattern.
 extern const char* const gpt2_pattern;
 

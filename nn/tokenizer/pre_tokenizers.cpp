@@ -1,32 +1,12 @@
 #include "base/affixes.hpp"
 #include "tokenizer/parts.hpp"
 #include "tokenizer/regex.hpp"
+#include "unicode/byte_characters.hpp"
 #include "unicode/characters.hpp"
 
 namespace fit::text {
 
 const char* const gpt2_pattern = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
-
-char32_t character_of_byte(unsigned char byte) {
-  static const std::vector<char32_t> all = [] {
-    std::vector<char32_t> characters(256);
-    char32_t next = 0x100;
-    for (char32_t b = 0; b < 256; ++b)
-      characters[b] = (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE ? b : next++;
-    return characters;
-  }();
-  return all[byte];
-}
-
-int byte_of_character(char32_t c) {
-  static const std::unordered_map<char32_t, int> all = [] {
-    std::unordered_map<char32_t, int> bytes;
-    for (int b = 0; b < 256; ++b) bytes[character_of_byte(static_cast<unsigned char>(b))] = b;
-    return bytes;
-  }();
-  const auto found = all.find(c);
-  return found == all.end() ? -1 : found->second;
-}
 
 namespace {
 
@@ -63,7 +43,7 @@ void to_byte_characters(Normalized& part) {
   unicode::Changes changes;
   for (const char b : text)
     changes.push_back(
-        {character_of_byte(static_cast<unsigned char>(b)), (static_cast<unsigned char>(b) & 0xC0) == 0x80});
+        {unicode::character_of_byte(static_cast<unsigned char>(b)), (static_cast<unsigned char>(b) & 0xC0) == 0x80});
   part.transform(changes);
 }
 

@@ -10,6 +10,7 @@
 #include "io/atomic_file.hpp"
 #include "tokenizer/added_tokens.hpp"
 #include "tokenizers/tokens.hpp"
+#include "unicode/byte_characters.hpp"
 #include "unicode/characters.hpp"
 
 namespace fit::text {
@@ -95,7 +96,7 @@ Tokenizer Tokenizer::read(const std::string& path, std::string json) {
     const bool bytes =
         config.has("decoder") && config.value("decoder").dump().find("\"ByteLevel\"") != std::string::npos;
     for (const auto& [content, id] : parts->model->ids())
-      parts->entries[id] = {content, bytes ? bytes_of_token(content) : content};
+      parts->entries[id] = {content, bytes ? unicode::bytes_of_token(content) : content};
     parts->add(config);
     for (const auto& [id, entry] : parts->entries) parts->size = std::max(parts->size, id + 1);
     for (const auto* side : {&parts->frame.before, &parts->frame.behind})
@@ -162,7 +163,7 @@ namespace {
 // Removes spaces from the ends of a token's span, as many as its content begins and ends with.
 void trim(const std::string& text, Token& token, bool first, bool prefix_space) {
   const std::vector<char32_t> content = characters(token.content);
-  const auto is_blank = [](char32_t c) { return c == character_of_byte(' ') || unicode::is_space(c); };
+  const auto is_blank = [](char32_t c) { return c == unicode::character_of_byte(' ') || unicode::is_space(c); };
   std::size_t leading = 0, trailing = 0;
   while (leading < content.size() && is_blank(content[leading])) ++leading;
   while (trailing < content.size() && is_blank(content[content.size() - 1 - trailing])) ++trailing;

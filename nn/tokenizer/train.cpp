@@ -5,6 +5,7 @@
 #include "tokenizer/parts.hpp"
 #include "tokenizer/regex.hpp"
 #include "tokenizers/learn_pairs.hpp"
+#include "unicode/byte_characters.hpp"
 #include "unicode/characters.hpp"
 
 namespace fit::text {
@@ -18,13 +19,6 @@ namespace {
 
 constexpr const char* train_op = "Tokenizer::train";
 using io::Json;
-
-// A token of bytes, as the file writes it.
-std::string in_characters(const std::string& bytes) {
-  std::string text;
-  for (const char b : bytes) unicode::append(text, character_of_byte(static_cast<unsigned char>(b)));
-  return text;
-}
 
 // The words of a text between its special tokens, and how often each occurs.
 std::map<std::string, std::int64_t> counted_words(const std::string& text, const TokenizerOptions& o) {
@@ -57,12 +51,12 @@ Json model_json(const TokenizerOptions& o, const std::vector<Pair>& pairs) {
   std::vector<std::string> tokens;
   const auto add = [&](const std::string& bytes) {
     tokens.push_back(bytes);
-    add_name(in_characters(bytes));
+    add_name(unicode::characters_of_bytes(bytes));
   };
   for (int b = 0; b < 256; ++b) add(std::string(1, static_cast<char>(b)));
   for (const auto& [a, b] : pairs) {
     const std::string first = tokens[static_cast<std::size_t>(a)], second = tokens[static_cast<std::size_t>(b)];
-    merges.push_back(in_characters(first) + ' ' + in_characters(second));
+    merges.push_back(unicode::characters_of_bytes(first) + ' ' + unicode::characters_of_bytes(second));
     add(first + second);
   }
   return {{"type", "BPE"},

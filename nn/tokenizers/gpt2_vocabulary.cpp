@@ -7,6 +7,7 @@
 #include "io/json.hpp"
 #include "tensor/check.hpp"
 #include "tokenizers/tokens.hpp"
+#include "unicode/byte_characters.hpp"
 #include "unicode/characters.hpp"
 
 namespace fit::text {
@@ -15,32 +16,6 @@ namespace {
 constexpr const char* op = "GPT2Vocabulary";
 constexpr std::size_t most_tokens = 10'000'000;
 const std::string whole_token = "<|endoftext|>";
-
-// GPT-2's files write a byte as a printable character: itself, or the next free character from U+0100 on.
-std::vector<char32_t> characters_of_bytes() {
-  std::vector<char32_t> all(256);
-  char32_t next = 0x100;
-  for (char32_t b = 0; b < 256; ++b)
-    all[b] = (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE ? b : next++;
-  return all;
-}
-
-// The bytes of a token of the file; nothing if the token has other characters.
-std::string bytes_of(const std::string& token) {
-  static const std::unordered_map<char32_t, char> bytes = [] {
-    std::unordered_map<char32_t, char> all;
-    const std::vector<char32_t> characters = characters_of_bytes();
-    for (std::size_t b = 0; b < characters.size(); ++b) all[characters[b]] = static_cast<char>(b);
-    return all;
-  }();
-  std::string s;
-  for (const char32_t c : unicode::points_of(op, token)) {
-    const auto found = bytes.find(c);
-    if (found == bytes.end()) return {};
-    s += found->second;
-  }
-  return s;
-}
 
 enum class Kind { letter, number, space, other };
 
@@ -90,14 +65,12 @@ struct TokenFile {
                   json.size() - 1, " once");
       const auto id = static_cast<std::size_t>(value.natural());
       seen[id] = true;
-      const std::string as_bytes = bytes_of(token);
-      tokens[id] = token == whole_token || as_bytes.empty() ? token : as_bytes;
+      tokens[id] = token == whole_token ? token : unicode::bytes_of_token(token);
       if (token == whole_token) end_of_text = static_cast<std::int64_t>(id);
       ids[token] = static_cast<std::int64_t>(id);
     }
-    for (const char32_t c : characters_of_bytes()) {
-      std::string token;
-      unicode::append(token, c);
+    for (int b = 0; b < 256; ++b) {
+      const std::string token = unicode::characters_of_bytes({static_cast<char>(b)});
       const auto found = ids.find(token);
       if (found == ids.end()) file.fail("there is no token '", token, "', which is that of a byte");
       bytes.push_back(found->second);

@@ -15,7 +15,7 @@
 #include "io/gguf.hpp"
 #include "models/gpt_options.hpp"
 #include "tensor/check.hpp"
-#include "unicode/characters.hpp"
+#include "unicode/byte_characters.hpp"
 #include "weights/maps.hpp"
 #include "weights/steps.hpp"
 
@@ -119,24 +119,10 @@ std::int64_t reordered_heads(const std::string& architecture, const std::string&
 
 // ---- tokenizers ----------------------------------------------------------------------------------------------------
 
-// GPT-2's characters for bytes: the byte itself if it is printable, or the next free one from U+0100 on.
-std::string characters_of(const std::string& bytes) {
-  static const std::vector<std::string> characters = [] {
-    std::vector<std::string> all(256);
-    char32_t next = 0x100;
-    for (char32_t b = 0; b < 256; ++b)
-      unicode::append(all[b], (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE ? b : next++);
-    return all;
-  }();
-  std::string s;
-  for (const char c : bytes) s += characters[static_cast<unsigned char>(c)];
-  return s;
-}
-
 GGUFTokenizer byte_pairs(const text::Vocabulary& v) {
   GGUFTokenizer t;
   t.model = "gpt2", t.pre = "gpt-2";
-  for (std::int64_t id = 0; id < v.size(); ++id) t.tokens.push_back(characters_of(v.token(id)));
+  for (std::int64_t id = 0; id < v.size(); ++id) t.tokens.push_back(unicode::characters_of_bytes(v.token(id)));
   t.types.assign(t.tokens.size(), 1);
   return t;
 }
