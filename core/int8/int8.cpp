@@ -151,14 +151,11 @@ Tensor dequantized(const Int8Matrix& w) {
 class KeptPanels {
  public:
   KeptPanels(std::int64_t rows, const Int8Matrix& w, const kernels::Int8Weights& from) {
-    constexpr std::int64_t many = 128;
     const std::int64_t n = w.shape()[0], k = w.shape()[1];
     const bool floating = w.activations() == Int8Activations::floating;
     const bool in_order = reproducible() && rows <= kernels::gemv_max_m && w.bits() == 8;
-    if (detail::thread_state.recording || (floating && !in_order)) return;
-    if ((rows > many || floating) && detail::first_read(w.values())) return;
-    constexpr std::int64_t of_bytes = 7;  // where other panels have an instruction set
-    const auto form = static_cast<detail::ProductForm>(k * 8 + of_bytes);
+    if ((floating && !in_order) || !detail::keeps_panels(w.values(), rows, floating)) return;
+    const detail::ProductForm form = detail::product_form(detail::CopyKind::byte_panels, k);
     bytes_ = detail::product_copy(w.values(), form, [&] {
       Tensor all = Tensor::empty({kernels::byte_panels_bytes(n, k, from)}, int8);
       kernels::pack_byte_panels(n, k, from, all.fresh<std::int8_t>());

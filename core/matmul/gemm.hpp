@@ -141,10 +141,10 @@ std::int64_t packed_depth(const GemmParams<T>& p);
 // Whether gemm_parallel() would read panels of op(b) that are packed already: those that pack_panels() writes.
 template <class T, class = IfWide<T>>
 bool takes_panels(const GemmParams<T>& p);
-// Differs for products of one depth, on one processor, that read other panels.
+// Whether these are in the layout for few rows, which only BFloat16 has.
 template <class T, class = IfWide<T>>
-int panels_form(const GemmParams<T>&) {
-  return 0;
+bool takes_row_panels(const GemmParams<T>&) {
+  return false;
 }
 template <class T, class = IfWide<T>>
 std::int64_t panels_bytes(const GemmParams<T>& p);

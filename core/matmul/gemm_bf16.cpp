@@ -115,10 +115,13 @@ bool gemv_bf16_in_order(const GemmParams<BFloat16>& p) {
   return !multiplies_bf16() && p.transpose_b && p.alpha == 1 && p.beta == 0;
 }
 
-// Whether the panels of b' are kept as BFloat16, for few rows in Reproducible.
-bool keeps_bf16_panels(const GemmParams<BFloat16>& p) {
+}  // namespace
+
+bool takes_row_panels(const GemmParams<BFloat16>& p) {
   return reproducible() && p.m <= gemv_max_m_transposed && !p.transpose_a && gemv_bf16_in_order(p);
 }
+
+namespace {
 
 // Calls multiply(part) for the parts of a gemv for transposed b.
 template <class Multiply>
@@ -174,7 +177,7 @@ template <class A, class B, class C>
 void gemm_bf16_terms(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const Bf16Then& then,
                      const void* kept) {
   if constexpr (std::is_same_v<B, BFloat16>) {
-    const auto* const few_rows = keeps_bf16_panels(p) ? static_cast<const BFloat16*>(kept) : nullptr;
+    const auto* const few_rows = takes_row_panels(p) ? static_cast<const BFloat16*>(kept) : nullptr;
     if (few_rows || (p.m <= gemv_max_m && !p.transpose_a && (!reproducible() || gemv_bf16_in_order(p))))
       return p.transpose_b && multiplies_bf16() ? gemv_bf16_native(p, loop, a, b, c, then)
                                                 : gemv_bf16_widened(p, loop, a, b, c, then, few_rows);
@@ -201,21 +204,19 @@ void gemm_bf16(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B
 }
 
 bool takes_panels(const GemmParams<BFloat16>& p) {
-  if (keeps_bf16_panels(p)) return p.n > 1;
+  if (takes_row_panels(p)) return p.n > 1;
   return p.m > gemv_max_m &&
          (multiplies_bf16() ? p.n > 1 : takes_panels(as_floats(p)));  // LCOV_EXCL_BR_LINE(avx512_bf16)
 }
 
-int panels_form(const GemmParams<BFloat16>& p) { return keeps_bf16_panels(p) ? 1 : 0; }
-
 std::int64_t panels_bytes(const GemmParams<BFloat16>& p) {
-  if (keeps_bf16_panels(p)) return 2 * panels(p.n) * panel_width * p.k;
+  if (takes_row_panels(p)) return 2 * panels(p.n) * panel_width * p.k;
   return multiplies_bf16() ? 2 * Bf16PackedB<BFloat16>(p, nullptr, nullptr).packed_size(p.n, p.k)
                            : panels_bytes(as_floats(p));
 }
 
 void pack_panels(const GemmParams<BFloat16>& p, const BFloat16* b, void* out) {
-  if (keeps_bf16_panels(p)) {
+  if (takes_row_panels(p)) {
     GemmParams<float> f = as_floats(p);
     f.ldb = p.ldb;
     return parallel_for(panels(p.n), (1 << 15) / (panel_width * p.k) + 1, [&](std::int64_t i, std::int64_t end) {

@@ -29,7 +29,7 @@ void gemm_parallel(const GemmParams<BFloat16>& p, const A* a, const B* b, C* c, 
 // Like those of gemm.hpp. The panels have elements of BFloat16 with the processor's instructions, and for few rows in
 // Reproducible; otherwise of float.
 bool takes_panels(const GemmParams<BFloat16>& p);
-int panels_form(const GemmParams<BFloat16>& p);
+bool takes_row_panels(const GemmParams<BFloat16>& p);
 std::int64_t panels_bytes(const GemmParams<BFloat16>& p);
 void pack_panels(const GemmParams<BFloat16>& p, const BFloat16* b, void* out);
 

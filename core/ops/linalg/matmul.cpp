@@ -187,16 +187,12 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 
 namespace {
 
-// The copy of a weight in panels, which the weight keeps. Undefined if the product reads no panels. With many rows,
-// packing takes a small part of the time, and with few, it takes longer than the product: so the copy is made only when
-// a version of the weight is read again.
+// The copy of a weight in panels, which the weight keeps. Undefined if the product reads no panels.
 template <class T>
 Tensor kept_panels(const kernels::GemmParams<T>& p, const Tensor& weight) {
-  constexpr std::int64_t many = 128;
-  if (detail::thread_state.recording || !kernels::takes_panels(p)) return {};
-  if ((p.m > many || p.m <= kernels::gemv_max_m) && detail::first_read(weight)) return {};
-  const auto form = static_cast<detail::ProductForm>((p.k * 2 + kernels::panels_form(p)) * 8 +
-                                                     static_cast<std::int64_t>(kernels::narrow_isa()));
+  if (!kernels::takes_panels(p) || !detail::keeps_panels(weight, p.m, p.m <= kernels::gemv_max_m)) return {};
+  const auto kind = kernels::takes_row_panels(p) ? detail::CopyKind::row_panels : detail::CopyKind::panels;
+  const detail::ProductForm form = detail::product_form(kind, p.k, kernels::narrow_isa());
   return detail::product_copy(weight, form, [&] {
     Tensor all = Tensor::empty({kernels::panels_bytes(p)}, int8);
     kernels::pack_panels(p, static_cast<const T*>(weight.raw()), all.fresh<std::int8_t>());
@@ -261,7 +257,7 @@ Tensor linear_then(const kernels::Function* f, const Tensor& x, const Tensor& we
                                    of_y.fused() ? bf16_values(kernels::function<float>(*f).forward) : nullptr);
       // A float32 weight keeps a copy in bfloat16 instead, which products of fewer rows read, too. The copy keeps
       // panels for few rows in Reproducible.
-      const bool few_rows = !detail::thread_state.recording && kernels::panels_form(p) == 1;
+      const bool few_rows = !detail::thread_state.recording && kernels::takes_row_panels(p);
       const Tensor narrow = few_rows ? rounded(weight) : weight;
       const Tensor kept = narrow.dtype() == bfloat16 ? kept_panels(p, narrow) : Tensor();
       const void* const panels = kept.defined() ? kept.raw() : nullptr;

@@ -3,6 +3,8 @@
 #include <mutex>
 #include <utility>
 
+#include "fit/detail/thread_state.hpp"
+
 namespace fit::detail {
 namespace {
 
@@ -34,6 +36,11 @@ bool first_read(const Tensor& x) {
   const std::uint32_t version = s.version.load(std::memory_order_relaxed);
   const std::lock_guard<std::mutex> lock(copies);
   return std::exchange(s.read_version, version) != version;
+}
+
+bool keeps_panels(const Tensor& weight, std::int64_t rows, bool longer) {
+  constexpr std::int64_t many = 128;
+  return !thread_state.recording && !((rows > many || longer) && first_read(weight));
 }
 
 }  // namespace fit::detail
