@@ -2,6 +2,7 @@
 
 #include "hub/family.hpp"
 #include "layers/layer_options.hpp"
+#include "models/compared_options.hpp"
 #include "models/gpt_options.hpp"
 
 namespace fit::nn::hub {

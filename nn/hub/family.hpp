@@ -157,14 +157,6 @@ Entry<GPTOptions> windows_of_last_layers();
 /// attention_types and window_size of GPT-Neo.
 Entry<GPTOptions> windows_by_type();
 
-/// The options in one form: windows of each layer as one list or number, no option that equals its default.
-GPTOptions canonical(const GPTOptions& given);
-/// Whether two tables of rotary positions have the same angles.
-bool same_angles(const RotaryTableOptions& a, const RotaryTableOptions& b);
-/// The name and the value of each option, for comparing: canonical.
-OptionList listed(const GPTOptions& o);
-OptionList listed(const BERTOptions& o);
-
 /// The path of a file of a folder.
 std::string in_folder(const std::string& folder, const char* name);
 

@@ -2,10 +2,12 @@
 #include <optional>
 #include <set>
 
+#include "base/joined.hpp"
 #include "fit/io/safetensors.hpp"
 #include "fit/nn/hub/hub.hpp"
 #include "hub/family.hpp"
 #include "io/atomic_file.hpp"
+#include "models/compared_options.hpp"
 #include "models/gpt_options.hpp"
 #include "tensor/check.hpp"
 #include "weights/steps.hpp"
@@ -25,18 +27,6 @@ std::optional<Options> read_back(const hub::Family<Options>& family, const Json&
   } catch (const FileError&) {
     return {};
   }
-}
-
-// The options of a model that differ when a family's config is read back.
-template <class Options>
-std::vector<std::string> differing(const Options& o, const Options& read) {
-  std::vector<std::string> differ;
-  const OptionList list = hub::listed(read);
-  const std::map<std::string, std::string> there(list.begin(), list.end());
-  for (const auto& [name, value] : hub::listed(o))  // a table of angles is listed only where there is one
-    if (const auto found = there.find(name); found != there.end() && found->second != value)
-      differ.push_back(name + " is " + value + ", not " + found->second);
-  return differ;
 }
 
 template <class Options>
@@ -62,12 +52,12 @@ std::pair<const hub::Family<Options>*, Json> family_of(const std::vector<hub::Fa
     else if (family.architecture)
       order.push_back(&family);
   const hub::Family<Options>* nearest = nullptr;
-  std::vector<std::string> fewest;
+  std::vector<Difference> fewest;
   for (const hub::Family<Options>* const family : order) {
     Json config = config_of(*family, o);
     const std::optional<Options> read = read_back(*family, config);
     if (!read) continue;
-    std::vector<std::string> differ = differing(o, *read);
+    std::vector<Difference> differ = differences(o, *read);
     if (differ.empty()) return {family, std::move(config)};
     if (nearest && (nearest->model_type == first || differ.size() >= fewest.size())) continue;
     nearest = family;
@@ -76,7 +66,8 @@ std::pair<const hub::Family<Options>*, Json> family_of(const std::vector<hub::Fa
   if (!nearest)
     check::fail(save_op, "no family of transformers has these options; save_safetensors() writes any model");
   std::string list;
-  for (const std::string& one : fewest) list += (list.empty() ? "" : "; ") + one;
+  for (const Difference& d : fewest)
+    list += joined(list.empty() ? "" : "; ", d.name, " is ", d.value, ", not ", d.other);
   check::fail(save_op, "no family of transformers has these options; the nearest is ", nearest->model_type, ": ", list,
               ". save_safetensors() writes any model");
 }

@@ -7,7 +7,7 @@
 #include "fit/graph/autocast.hpp"
 #include "fit/nn/lens/lens.hpp"
 #include "fit/ops/ops.hpp"
-#include "models/gpt_options.hpp"
+#include "models/compared_options.hpp"
 #include "plot/figures/drawing.hpp"
 #include "plot/figures/text.hpp"
 #include "plot/live_model.hpp"
@@ -28,11 +28,11 @@ void check_shown(const nn::GPTOptions& o) {
   if (o.num_layers() != 1) refuse("one layer, and the model has ", o.num_layers());
   if (o.head_size() > max_head_size)
     refuse("heads of at most ", max_head_size, " features, and the model's have ", o.head_size());
-  if (nn::has_window(o)) refuse("no window of attention");
-  if (o.num_kv_heads() != o.num_heads()) refuse("no grouped heads");
-  if (o.positions() == nn::Positions::alibi) refuse("no ALiBi");
-  if (o.attention_logit_cap() > 0 || o.logit_cap() > 0) refuse("no caps");
-  if (o.head_gates() || o.value_embeddings()) refuse("no gates and no value embeddings");
+  nn::GPTOptions like = nn::with_sizes_of(o).bias(o.bias()).qkv_bias(o.qkv_bias()).head_bias(o.head_bias());
+  if (o.positions() != nn::Positions::alibi) like.positions(o.positions());
+  like.rotary(o.rotary()).rotary_layout(o.rotary_layout()).head_size(o.head_size()).activation(o.activation());
+  like.norm(o.norm()).norm_place(o.norm_place()).qk_norm(o.qk_norm());
+  nn::expect_options(five_minutes_op, "the models of this page", o, like);
 }
 
 std::map<std::string, std::int64_t> ids_of(const std::vector<std::string>& words, std::int64_t vocab_size) {

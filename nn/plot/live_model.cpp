@@ -9,15 +9,12 @@
 #include "fit/nn/layers/position.hpp"
 #include "fit/ops/ops.hpp"
 #include "io/half.hpp"
+#include "models/compared_options.hpp"
+#include "models/gpt_options.hpp"
 #include "plot/figures/encode.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::plot {
-
-std::int64_t window_of(const nn::GPTOptions& o, std::int64_t layer) {
-  const auto& windows = o.windows();
-  return windows.empty() ? o.window() : windows[static_cast<std::size_t>(layer) % windows.size()];
-}
 
 Tensor logits_of(const nn::GPT& model, const Tensor& ids) {
   const NoGrad no_grad;
@@ -62,21 +59,23 @@ void load(const char* op, nn::GPT& twin, const StateDict& weights, bool wide) {
   }
 }
 
+// What the script computes (page/engine) of these options.
+nn::GPTOptions computed_options(const nn::GPTOptions& o) {
+  nn::GPTOptions all = nn::with_sizes_of(o).bias(o.bias()).qkv_bias(o.qkv_bias()).head_bias(o.head_bias());
+  if (o.activation() != nn::Activation::solu && o.activation() != nn::Activation::geglu_tanh)
+    all.activation(o.activation());
+  all.positions(o.positions()).rotary(o.rotary()).rotary_layout(o.rotary_layout());
+  all.norm(o.norm()).norm_place(o.norm_place()).qk_norm(o.qk_norm()).attention_only(o.attention_only());
+  all.num_kv_heads(o.num_kv_heads()).head_size(o.head_size()).window(o.window()).windows(o.windows());
+  all.head_gates(o.head_gates()).value_embeddings(o.value_embeddings());
+  return all.logit_cap(o.logit_cap()).attention_logit_cap(o.attention_logit_cap());
+}
+
 // Refuses a model that is not what its options describe. The message names the first part that differs.
 void check_supported(const char* op, const nn::GPT& model, nn::GPT& twin) {
   if (model.num_parameters() > max_parameters)
     check::fail(op, "the model has ", model.num_parameters(), " parameters: a page holds at most ", max_parameters);
-  const nn::GPTOptions& o = model.options();
-  for (const auto& [differs, name] : {std::pair(o.local_rotary().has_value(), "local_rotary"),
-                                      {o.rotary_features() != 0, "rotary_features"},
-                                      {o.qk_norm_across_heads(), "qk_norm_across_heads"},
-                                      {o.parallel(), "parallel"},
-                                      {!o.norm_weights(), "norm_weights"},
-                                      {o.activation() == nn::Activation::solu, "solu"},
-                                      {o.embedding_scale() != 1, "embedding_scale"},
-                                      {o.attention_scale().has_value(), "attention_scale"},
-                                      {o.activation() == nn::Activation::geglu_tanh, "geglu_tanh"}})
-    if (differs) check::fail(op, "the model has the option ", name, ": the page can't compute it");
+  nn::expect_options(op, "the models of a page", model.options(), computed_options(model.options()));
   std::map<std::string, const nn::Layer*> known;
   for (const auto& [name, layer] : twin.named_layers()) known[name] = layer;
   for (const auto& [name, layer] : model.named_layers()) {
@@ -164,7 +163,7 @@ json LiveModel::config() const {
               {"mlps", !o.attention_only()},
               {"float32", wide_},
               {"parameters", twin_.num_parameters()}};
-  for (std::int64_t i = 0; i < o.num_layers(); ++i) config["windows"].push_back(window_of(o, i));
+  config["windows"] = nn::windows_of(o);
   if (o.positions() == nn::Positions::rotary) config["rotary"] = rotary_of(o);
   if (o.positions() == nn::Positions::alibi) config["alibi"] = nn::alibi_slopes(o.num_heads()).to_vector<double>();
   for (const auto& [name, x] : tensors_of(twin_)) {

@@ -9,9 +9,6 @@
 
 namespace fit::plot {
 
-// How many keys a query of this layer attends to at most; 0: all.
-std::int64_t window_of(const nn::GPTOptions& options, std::int64_t layer);
-
 // The logits [T, V] of one text, int64 [T], without gradients.
 Tensor logits_of(const nn::GPT& model, const Tensor& ids);
 

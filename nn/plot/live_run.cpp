@@ -9,6 +9,7 @@
 #include "fit/nn/lens/lens.hpp"
 #include "fit/nn/tokenizers/tokenizers.hpp"
 #include "fit/ops/ops.hpp"
+#include "models/gpt_options.hpp"
 #include "plot/figures/text.hpp"
 #include "plot/live_model.hpp"
 #include "plot/recorded_run.hpp"
@@ -130,6 +131,7 @@ json roles_of(const nn::GPT& model, const std::vector<Tensor>& texts) {
   const NoGrad no_grad;
   const nn::GPTOptions& o = model.options();
   const nn::Lens lens(model);
+  const std::vector<std::int64_t> windows = nn::windows_of(o);
   std::vector<AttentionRecording> layers(o.num_layers());
   for (const Tensor& ids : texts) {
     const nn::LensRun run = lens.run(ids.unsqueeze(0), {"*.attn.weights"});
@@ -137,7 +139,7 @@ json roles_of(const nn::GPT& model, const std::vector<Tensor>& texts) {
     for (const std::int64_t id : ids.to_vector<std::int64_t>()) names.push_back(std::to_string(id));
     for (std::int64_t l = 0; l < o.num_layers(); ++l)
       layers[l].add("h", run["h." + std::to_string(l) + ".attn.weights"],
-                    AttentionRecordOptions().causal().window(window_of(o, l)).queries(names));
+                    AttentionRecordOptions().causal().window(windows[l]).queries(names));
   }
   json roles = json::array();
   for (const AttentionRecording& layer : layers) {

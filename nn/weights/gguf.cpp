@@ -13,6 +13,7 @@
 #include "fit/nn/weights/weights.hpp"
 #include "fit/ops/ops.hpp"
 #include "io/gguf.hpp"
+#include "models/compared_options.hpp"
 #include "models/gpt_options.hpp"
 #include "tensor/check.hpp"
 #include "unicode/byte_characters.hpp"
@@ -79,22 +80,16 @@ NameMap gguf_names(const GPT& gpt) {
 
 // The architecture of a model. What llama.cpp has no key for is an Error.
 std::string architecture_of(const GPTOptions& o) {
-  const bool gpt2 = o.positions() == Positions::learned, qkv_bias = o.qkv_bias().value_or(o.bias());
-  const RotaryTableOptions& r = o.rotary();
-  const auto expect = [](const std::vector<Needed>& all) { check_options(save_op, "llama.cpp's models", all); };
-  expect({{gpt2 || o.positions() == Positions::rotary, "positions", "Positions::learned or Positions::rotary"},
-          {!has_window(o), "window", "all keys, 0"},
-          {o.logit_cap() == 0, "logit_cap", "none, 0"},
-          {o.attention_logit_cap() == 0, "attention_logit_cap", "none, 0"}});
-  if (gpt2) {
-    expect({{o.activation() == Activation::gelu_tanh, "activation", "Activation::gelu_tanh"}});
-    return "gpt2";
+  const bool gpt2 = o.positions() != Positions::rotary, qkv_bias = o.qkv_bias().value_or(o.bias());
+  GPTOptions like = as_gpt2(o).activation(Activation::gelu_tanh);
+  if (!gpt2) {
+    like = as_llama(o).activation(Activation::swiglu).bias(false).qkv_bias(qkv_bias && !o.qk_norm());
+    like.window(0).windows({}).logit_cap(0).attention_logit_cap(0);
+    if (o.rotary().scaling() != RotaryScaling::linear)
+      like.rotary(RotaryTableOptions(like.rotary()).scaling(RotaryScaling::none));
   }
-  expect({{o.activation() == Activation::swiglu, "activation", "Activation::swiglu"},
-          {!o.bias(), "bias", "none, false (qkv_bias may be true)"},
-          {!(o.qk_norm() && qkv_bias), "qkv_bias", "none with qk_norm, false"},
-          {r.scaling() == RotaryScaling::none || r.scaling() == RotaryScaling::linear, "rotary.scaling",
-           "RotaryScaling::none or RotaryScaling::linear"}});
+  expect_options(save_op, "llama.cpp's models", o, like);
+  if (gpt2) return "gpt2";
   const auto fits = [&](const char* name) {
     const GPTOptions family = family_options(name);
     return family.qk_norm() == o.qk_norm() && family.qkv_bias() == qkv_bias;

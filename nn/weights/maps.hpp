@@ -11,14 +11,10 @@ namespace fit::nn {
 /// What all models of a family have, by its name in config.json and in GGUF: gpt2, llama, qwen2, qwen3.
 GPTOptions family_options(const std::string& family);
 
-/// An option of a model, and what the models of the other library compute.
-struct Needed {
-  bool fits;
-  const char *option, *value;
-};
-/// Throws Error in the name of `op` for the first that does not fit: weights have the same names and shapes with many
-/// options, and mean something else.
-void check_options(const char* op, const char* models, const std::vector<Needed>& all);
+/// What `o` would be as a model like GPT-2, with any activation without a gate; and as a Llama or one of its
+/// successors: with Mistral's windows, Qwen's biases and norms, Gemma's caps. For expect_options().
+GPTOptions as_gpt2(const GPTOptions& o);
+GPTOptions as_llama(const GPTOptions& o);
 
 NameMap concatenated(const std::vector<NameMap>& maps);
 

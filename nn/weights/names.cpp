@@ -4,7 +4,7 @@
 #include "fit/nn/models/transformer.hpp"
 #include "fit/nn/weights/weights.hpp"
 #include "layers/layer_options.hpp"
-#include "models/gpt_options.hpp"
+#include "models/compared_options.hpp"
 #include "tensor/check.hpp"
 #include "weights/maps.hpp"
 
@@ -58,48 +58,21 @@ void add(NameMap& all, const Layer& layer, const std::string& path) {
 
 }  // namespace
 
-void check_options(const char* op, const char* models, const std::vector<Needed>& all) {
-  for (const Needed& needed : all)
-    if (!needed.fits)
-      check::fail(op, needed.option, " differs: ", models, " need ", needed.value, "; make the model with it");
+GPTOptions as_gpt2(const GPTOptions& o) {
+  GPTOptions like = with_sizes_of(o);
+  if (!is_gated(o.activation()) && o.activation() != Activation::solu) like.activation(o.activation());
+  return like;
 }
 
-namespace {
-
-// What no model of these libraries has.
-void check_parts(const char* op, const char* models, const GPTOptions& o) {
-  check_options(op, models,
-                {{o.norm_place() == NormPlace::before, "norm_place", "NormPlace::before"},
-                 {!o.head_gates(), "head_gates", "no gates of heads"},
-                 {!o.parallel(), "parallel", "one branch after the other, false"},
-                 {!o.attention_only(), "attention_only", "an MLP in each block, false"},
-                 {!o.head_bias(), "head_bias", "no bias of the head, false"},
-                 {o.norm_weights(), "norm_weights", "weights of norms, true"},
-                 {o.activation() != Activation::solu, "activation", "another one than solu"},
-                 {o.rotary_features() == 0, "rotary_features", "all features of a head, 0"},
-                 {!o.local_rotary(), "local_rotary", "one table for all layers"},
-                 {!o.qk_norm_across_heads(), "qk_norm_across_heads", "no norm across heads, false"},
-                 {o.embedding_scale() == 1, "embedding_scale", "none, 1"},
-                 {!o.attention_scale(), "attention_scale", "the usual one, 1 / sqrt(head_size)"},
-                 {!o.value_embeddings(), "value_embeddings", "no embeddings of values"}});
+GPTOptions as_llama(const GPTOptions& o) {
+  GPTOptions like = with_sizes_of(o).positions(Positions::rotary).norm(Norm::rms);
+  RotaryTableOptions rotary = o.rotary();
+  if (rotary.features() != o.head_size()) rotary.features(0);
+  like.rotary(rotary).activation(is_gated(o.activation()) ? o.activation() : Activation::swiglu);
+  like.num_kv_heads(o.num_kv_heads()).head_size(o.head_size()).bias(o.bias()).qkv_bias(o.qkv_bias());
+  like.window(o.window()).windows(o.windows()).qk_norm(o.qk_norm());
+  return like.logit_cap(o.logit_cap()).attention_logit_cap(o.attention_logit_cap());
 }
-
-void check_gpt2(const char* op, const char* models, const GPTOptions& o) {
-  check_parts(op, models, o);
-  check_options(op, models,
-                {{o.positions() == Positions::learned, "positions", "Positions::learned"},
-                 {o.norm() == Norm::layer, "norm", "Norm::layer"},
-                 {o.num_kv_heads() == o.num_heads(), "num_kv_heads", "as many heads of keys as of queries"},
-                 {o.head_size() * o.num_heads() == o.d_model(), "head_size", "d_model / num_heads"},
-                 {o.qkv_bias().value_or(o.bias()) == o.bias(), "qkv_bias", "the value of bias"},
-                 {!is_gated(o.activation()), "activation", "one without a gate"},
-                 {!o.qk_norm(), "qk_norm", "no norms of queries and keys"},
-                 {!has_window(o), "window", "all keys, 0"},
-                 {o.logit_cap() == 0, "logit_cap", "none, 0"},
-                 {o.attention_logit_cap() == 0, "attention_logit_cap", "none, 0"}});
-}
-
-}  // namespace
 
 NameMap torch_names(const Layer& layer) {
   NameMap map;
@@ -108,29 +81,19 @@ NameMap torch_names(const Layer& layer) {
 }
 
 NameMap gpt2_names(const GPT& gpt) {
-  check_gpt2("gpt2_names", "GPT-2's weights", gpt.options());
-  check_options("gpt2_names", "GPT-2's weights", {{gpt.options().bias(), "bias", "biases, true"}});
+  expect_options("gpt2_names", "GPT-2's weights", gpt.options(), as_gpt2(gpt.options()));
   return gpt2_map();
 }
 
 NameMap llama_names(const GPT& gpt) {
-  const GPTOptions& o = gpt.options();
-  const std::int64_t rotated = o.rotary().features();
-  check_parts("llama_names", "Llama's weights", o);
-  check_options("llama_names", "Llama's weights",
-                {{o.positions() == Positions::rotary, "positions", "Positions::rotary"},
-                 {o.rotary_layout() == RotaryLayout::half_split, "rotary_layout", "RotaryLayout::half_split"},
-                 {rotated == 0 || rotated == o.head_size(), "rotary.features", "all features of a head, 0"},
-                 {o.norm() == Norm::rms, "norm", "Norm::rms"},
-                 {is_gated(o.activation()), "activation", "Activation::swiglu"}});
-  return concatenated({llama_map(o), llama_norms(), qk_norms()});
+  expect_options("llama_names", "Llama's weights", gpt.options(), as_llama(gpt.options()));
+  return concatenated({llama_map(gpt.options()), llama_norms(), qk_norms()});
 }
 
 NameMap nanogpt_names(const GPT& gpt) {
-  check_gpt2("nanogpt_names", "nanoGPT's weights", gpt.options());
-  check_options("nanogpt_names", "nanoGPT's weights",
-                {{gpt.options().activation() == Activation::gelu, "activation", "Activation::gelu"},
-                 {gpt.options().norm_eps() == 1e-5, "norm_eps", "1e-5"}});
+  const GPTOptions& o = gpt.options();
+  expect_options("nanogpt_names", "nanoGPT's weights", o,
+                 with_sizes_of(o).bias(o.bias()).activation(Activation::gelu).norm_eps(1e-5));
   return nanogpt_map();
 }
 
@@ -169,23 +132,21 @@ NameMap transformer_lens_map(std::int64_t heads) {
 }
 
 NameMap transformer_lens_names(const GPT& gpt) {
-  check_gpt2("transformer_lens_names", "these weights of TransformerLens", gpt.options());
-  check_options("transformer_lens_names", "these weights of TransformerLens",
-                {{gpt.options().bias(), "bias", "biases, true"}});
+  const GPTOptions& o = gpt.options();
+  expect_options("transformer_lens_names", "these weights of TransformerLens", o, as_gpt2(o).head_bias(o.head_bias()));
   NameMap map;
   if (!gpt.head.has_bias())
     map.push_back(refuse("unembed.b_U", "GPTOptions().tie_weights(false).head_bias(true) is needed"));
-  return concatenated({map, transformer_lens_map(gpt.options().num_heads())});
+  return concatenated({map, transformer_lens_map(o.num_heads())});
 }
 
 NameMap bert_names(const BERT& bert) {
   const BERTOptions& o = bert.options();
-  check_options("bert_names", "BERT's weights",
-                {{!o.norm_first(), "norm_first", "norms after the sums, false"},
-                 {!o.final_norm().value_or(o.norm_first()), "final_norm", "none, false"},
-                 {o.bias(), "bias", "biases, true"},
-                 {with_sizes(o).num_kv_heads() == o.num_heads(), "num_kv_heads", "as many heads of keys as of queries"},
-                 {!is_gated(o.activation()), "activation", "one without a gate"}});
+  BERTOptions like;
+  like.vocab_size(o.vocab_size()).max_length(o.max_length()).num_segments(o.num_segments()).num_layers(o.num_layers());
+  like.num_heads(o.num_heads()).d_model(o.d_model()).hidden(o.hidden()).dropout(o.dropout()).eps(o.eps());
+  if (!is_gated(o.activation())) like.activation(o.activation());
+  expect_options("bert_names", "BERT's weights", o, like);
   return concatenated({bert_heads("bert."), bert_map()});
 }
 

@@ -20,6 +20,7 @@
 #include "fit/nn/training/checkpoint.hpp"
 #include "fit/nn/weights/gguf.hpp"
 #include "hub/family.hpp"
+#include "models/compared_options.hpp"
 
 namespace fit::test {
 
@@ -158,9 +159,9 @@ void config(const std::string& path) {
   const std::string type = nn::hub::model_type(c);
   c.ignore(nn::hub::harmless_keys());
   for (const nn::hub::GPTFamily& family : nn::hub::gpt_families())
-    if (type == family.model_type) nn::hub::listed(nn::hub::options_of(family, c));
+    if (type == family.model_type) nn::listed(nn::hub::options_of(family, c));
   for (const nn::hub::BERTFamily& family : nn::hub::bert_families())
-    if (type == family.model_type) nn::hub::listed(nn::hub::options_of(family, c));
+    if (type == family.model_type) nn::listed(nn::hub::options_of(family, c));
   c.check_all_read();
 }
 

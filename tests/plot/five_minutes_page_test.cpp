@@ -104,11 +104,12 @@ TEST_CASE("a model or a word that the page does not show is refused") {
   };
   refused(small().num_layers(2), "one layer, and the model has 2");
   refused(small().d_model(40), "heads of at most 16 features, and the model's have 20");
-  refused(small().window(3), "no window");
-  refused(small().num_kv_heads(1), "no grouped heads");
-  refused(small().positions(nn::Positions::alibi), "no ALiBi");
-  refused(small().attention_logit_cap(5), "no caps");
-  refused(small().head_gates(true), "no gates");
+  refused(small().window(3), "window is 3: the models of this page need 0");
+  refused(small().num_kv_heads(1), "num_kv_heads is 1");
+  refused(small().positions(nn::Positions::alibi), "positions is alibi");
+  refused(small().attention_logit_cap(5), "attention_logit_cap is 5");
+  refused(small().head_gates(true), "head_gates is true");
+  refused(small().attention_only(true), "attention_only is true");
   refused(small().vocab_size(6), "there are 5 words, and the model has 6");
   const nn::GPT gpt(small());
   const auto text = [&](const std::vector<std::string>& own, const std::vector<std::string>& samples,

@@ -201,6 +201,9 @@ TEST_CASE("what the page can't compute is an Error that names it") {
     CHECK_THROWS_WITH(page(gpt), Contains("[plot::workbench]") && Contains(what));
   };
   refuses(nn::GPT(small().d_model(1024)), "parameters: a page holds at most 8000000");
+  refuses(nn::GPT(small().parallel(true)), "parallel is true: the models of a page need false");
+  refuses(nn::GPT(small().embedding_scale(2)), "embedding_scale is 2: the models of a page need 1");
+  refuses(nn::GPT(small().activation(nn::Activation::solu)), "activation is solu");
 
   nn::GPT other_norm(small());
   other_norm.ln_f = std::make_shared<nn::RMSNorm>(8);

@@ -102,7 +102,11 @@ TEST_CASE("weights of TransformerLens give its logits, and are written back", "[
   CHECK(back.size() == state.size() - 2);  // without the masks
   for (const auto& [name, x] : back) CHECK(same_bits(x, at(state, name)));
   CHECK_THROWS_WITH(nn::transformer_lens_names(nn::GPT(sizes().positions(nn::Positions::rotary))),
-                    Contains("positions differs: these weights of TransformerLens need Positions::learned"));
+                    Contains("positions is rotary: these weights of TransformerLens need learned"));
+  nn::GPT with_bias(sizes().tie_weights(false).head_bias(true));
+  with_bias.to(float64);
+  nn::load_weights(with_bias, state, nn::transformer_lens_names(with_bias));
+  CHECK(same_bits(with_bias(ids), gpt(ids)));
   const nn::NameMap heads = {nn::flatten("W", "w", 3)};
   CHECK_THROWS_WITH(nn::to_ours({{"W", ones({4, 2})}}, heads),
                     Contains("its first axis must be 3, with another behind it"));

@@ -12,6 +12,7 @@
 #include "fit/ops/ops.hpp"
 #include "fit/tensor/lookup.hpp"
 #include "hub/family.hpp"
+#include "models/compared_options.hpp"
 #include "nn/models/hub_folders.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
@@ -73,7 +74,7 @@ bool same_output(const std::string& name, const std::string& copy) {
 }
 
 nn::OptionList options_in(const std::string& folder, const Ignored& ignored = {}) {
-  return nn::hub::listed(opened(folder, ignored).gpt().options());
+  return nn::listed(opened(folder, ignored).gpt().options());
 }
 
 }  // namespace

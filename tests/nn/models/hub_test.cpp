@@ -18,6 +18,7 @@
 #include "fit/ops/ops.hpp"
 #include "fit/tensor/lookup.hpp"
 #include "hub/family.hpp"
+#include "models/compared_options.hpp"
 #include "nn/models/hub_folders.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
@@ -143,7 +144,7 @@ TEST_CASE("a model that was opened is written with the same config and weights",
       continue;
     }
     CHECK(max_difference(again.gpt()(ids), opened.gpt()(ids)) < 1e-5);
-    CHECK(nn::hub::listed(again.gpt().options()) == nn::hub::listed(opened.gpt().options()));
+    CHECK(nn::listed(again.gpt().options()) == nn::listed(opened.gpt().options()));
   }
 }
 

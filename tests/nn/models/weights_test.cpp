@@ -227,35 +227,30 @@ TEST_CASE("options that the other library's models lack are refused by name", "[
   const std::string of_llama = "[llama_names] ";
   for (const auto& [o, text] : std::vector<std::pair<GPTOptions, std::string>>{
            {GPTOptions(llama).rotary_layout(RotaryLayout::interleaved),
-            "rotary_layout differs: Llama's weights need RotaryLayout::half_split"},
+            "rotary_layout is interleaved: Llama's weights need half_split"},
            {GPTOptions(llama).rotary(nn::RotaryTableOptions().features(2)),
-            "rotary.features differs: Llama's weights need all features of a head, 0"},
-           {GPTOptions(llama).positions(nn::Positions::alibi),
-            "positions differs: Llama's weights need Positions::rotary"},
-           {GPTOptions(llama).norm(nn::Norm::layer), "norm differs: Llama's weights need Norm::rms"},
-           {GPTOptions(llama).norm_place(nn::NormPlace::both),
-            "norm_place differs: Llama's weights need NormPlace::before"},
-           {GPTOptions(llama).activation(nn::Activation::gelu),
-            "activation differs: Llama's weights need Activation::swiglu"},
-           {GPTOptions(llama).head_gates(true), "head_gates differs: Llama's weights need no gates of heads"},
-           {GPTOptions(llama).value_embeddings(true),
-            "value_embeddings differs: Llama's weights need no embeddings of values"}})
+            "rotary.features is 2: Llama's weights need 0"},
+           {GPTOptions(llama).positions(nn::Positions::alibi), "positions is alibi: Llama's weights need rotary"},
+           {GPTOptions(llama).norm(nn::Norm::layer), "norm is layer: Llama's weights need rms"},
+           {GPTOptions(llama).norm_place(nn::NormPlace::both), "norm_place is both: Llama's weights need before"},
+           {GPTOptions(llama).activation(nn::Activation::gelu), "activation is gelu: Llama's weights need swiglu"},
+           {GPTOptions(llama).head_gates(true), "head_gates is true: Llama's weights need false"},
+           {GPTOptions(llama).value_embeddings(true), "value_embeddings is true: Llama's weights need false"}})
     of_gpt(nn::llama_names, o, of_llama + text);
   for (const auto& [o, text] : std::vector<std::pair<GPTOptions, std::string>>{
-           {GPTOptions(nano).positions(nn::Positions::rotary), "positions differs: # need Positions::learned"},
-           {GPTOptions(nano).norm(nn::Norm::rms), "norm differs: # need Norm::layer"},
-           {GPTOptions(nano).norm_place(nn::NormPlace::after), "norm_place differs: # need NormPlace::before"},
-           {GPTOptions(nano).num_kv_heads(1), "num_kv_heads differs: # need as many heads of keys as of queries"},
-           {GPTOptions(nano).head_size(8), "head_size differs: # need d_model / num_heads"},
-           {GPTOptions(nano).qkv_bias(false), "qkv_bias differs: # need the value of bias"},
-           {GPTOptions(nano).activation(nn::Activation::geglu), "activation differs: # need one without a gate"},
-           {GPTOptions(nano).qk_norm(true), "qk_norm differs: # need no norms of queries and keys"},
-           {GPTOptions(nano).window(3), "window differs: # need all keys, 0"},
-           {GPTOptions(nano).windows({3, 0}), "window differs: # need all keys, 0"},
-           {GPTOptions(nano).logit_cap(30), "logit_cap differs: # need none, 0"},
-           {GPTOptions(nano).attention_logit_cap(30), "attention_logit_cap differs: # need none, 0"},
-           {GPTOptions(nano).head_gates(true), "head_gates differs: # need no gates of heads"},
-           {GPTOptions(nano).value_embeddings(true), "value_embeddings differs: # need no embeddings of values"}}) {
+           {GPTOptions(nano).positions(nn::Positions::rotary), "positions is rotary: # need learned"},
+           {GPTOptions(nano).norm(nn::Norm::rms), "norm is rms: # need layer"},
+           {GPTOptions(nano).norm_place(nn::NormPlace::after), "norm_place is after: # need before"},
+           {GPTOptions(nano).num_kv_heads(1), "num_kv_heads is 1: # need 2"},
+           {GPTOptions(nano).head_size(8), "head_size is 8: # need 4"},
+           {GPTOptions(nano).qkv_bias(false), "qkv_bias is false: # need true"},
+           {GPTOptions(nano).qk_norm(true), "qk_norm is true: # need false"},
+           {GPTOptions(nano).window(3), "window is 3: # need 0"},
+           {GPTOptions(nano).windows({3, 0}), "windows is {3, 0}: # need {}"},
+           {GPTOptions(nano).logit_cap(30), "logit_cap is 30: # need 0"},
+           {GPTOptions(nano).attention_logit_cap(30), "attention_logit_cap is 30: # need 0"},
+           {GPTOptions(nano).head_gates(true), "head_gates is true: # need false"},
+           {GPTOptions(nano).value_embeddings(true), "value_embeddings is true: # need false"}}) {
     const auto with = [&, &text = text](const std::string& models) {
       std::string said = text;
       return said.replace(said.find('#'), 1, models);
@@ -263,19 +258,21 @@ TEST_CASE("options that the other library's models lack are refused by name", "[
     of_gpt(nn::gpt2_names, o, "[gpt2_names] " + with("GPT-2's weights"));
     of_gpt(nn::nanogpt_names, o, "[nanogpt_names] " + with("nanoGPT's weights"));
   }
-  of_gpt(nn::gpt2_names, GPTOptions(nano).bias(false), "[gpt2_names] bias differs: GPT-2's weights need biases, true");
+  of_gpt(nn::gpt2_names, GPTOptions(nano).activation(nn::Activation::geglu),
+         "[gpt2_names] activation is geglu: GPT-2's weights need gelu_tanh");
+  of_gpt(nn::gpt2_names, GPTOptions(nano).bias(false), "[gpt2_names] bias is false: GPT-2's weights need true");
   nn::nanogpt_names(nn::GPT(GPTOptions(nano).bias(false)));
-  of_gpt(nn::nanogpt_names, small_gpt(), "[nanogpt_names] activation differs: nanoGPT's weights need Activation::gelu");
+  of_gpt(nn::nanogpt_names, small_gpt(), "[nanogpt_names] activation is gelu_tanh: nanoGPT's weights need gelu");
   of_gpt(nn::nanogpt_names, GPTOptions(nano).norm_eps(1e-6),
-         "[nanogpt_names] norm_eps differs: nanoGPT's weights need 1e-5");
-  for (const auto& [o, option] : std::vector<std::pair<nn::BERTOptions, std::string>>{
-           {nn::BERTOptions(small_bert()).norm_first(true), "norm_first"},
-           {nn::BERTOptions(small_bert()).final_norm(true), "final_norm"},
-           {nn::BERTOptions(small_bert()).bias(false), "bias"},
-           {nn::BERTOptions(small_bert()).num_kv_heads(1), "num_kv_heads"},
-           {nn::BERTOptions(small_bert()).activation(nn::Activation::swiglu), "activation"}})
+         "[nanogpt_names] norm_eps is 1e-06: nanoGPT's weights need 1e-05");
+  for (const auto& [o, option, value] : std::vector<std::tuple<nn::BERTOptions, std::string, std::string>>{
+           {nn::BERTOptions(small_bert()).norm_first(true), "norm_first", "true"},
+           {nn::BERTOptions(small_bert()).final_norm(true), "final_norm", "true"},
+           {nn::BERTOptions(small_bert()).bias(false), "bias", "false"},
+           {nn::BERTOptions(small_bert()).num_kv_heads(1), "num_kv_heads", "1"},
+           {nn::BERTOptions(small_bert()).activation(nn::Activation::swiglu), "activation", "swiglu"}})
     CHECK_THROWS_WITH(nn::bert_names(nn::BERT(o)),
-                      Contains("[bert_names] " + option + " differs: BERT's weights need"));
+                      Contains("[bert_names] " + option + " is " + value + ": BERT's weights need"));
 }
 
 TEST_CASE("each step of a map, both ways", "[weights]") {

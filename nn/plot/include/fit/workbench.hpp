@@ -87,7 +87,9 @@ std::string workbench(const std::vector<WorkbenchRun>& runs, const WorkbenchOpti
 /// A badge compares the page's tokens and logits with those of C++ for the first two samples, from the same stored
 /// weights. C++ measures the roles of heads, at each snapshot.
 ///
-/// The page computes a GPT as its options describe it, with all of them. Throws Error, which names the part, for
+/// The page computes a GPT as its options describe it. Throws Error, which names the part, for
+///   * the options local_rotary, rotary_features, qk_norm_across_heads, parallel, norm_weights(false), embedding_scale,
+///     attention_scale, and the activations solu and geglu_tanh;
 ///   * a model with other layers, other weights (int8, parametrised) or other blocks than nn::GPT(model.options());
 ///   * more than 8 million parameters;
 ///   * a vocabulary of another size than vocab_size, or that is no text::CharVocabulary, text::BytePairVocabulary or

@@ -1,15 +1,15 @@
+#include "models/compared_options.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
-#include "hub/family.hpp"
 #include "layers/layer_options.hpp"
 #include "models/gpt_options.hpp"
+#include "tensor/check.hpp"
 
-// Options in one form, to find the family that has them.
-namespace fit::nn::hub {
+namespace fit::nn {
 namespace {
 
 // Without what the kind of scaling does not read.
@@ -31,6 +31,8 @@ bool same_angles(const RotaryTableOptions& a, const RotaryTableOptions& b) {
   return option_list(GPTOptions().rotary(canonical(a))) == option_list(GPTOptions().rotary(canonical(b)));
 }
 
+namespace {
+
 GPTOptions canonical(const GPTOptions& given) {
   GPTOptions o = with_sizes(given);
   o.qkv_bias(o.qkv_bias().value_or(o.bias())).checkpoint_blocks(false);
@@ -49,6 +51,8 @@ GPTOptions canonical(const GPTOptions& given) {
   return o;
 }
 
+}  // namespace
+
 OptionList listed(const GPTOptions& o) { return option_list(canonical(o)); }
 
 OptionList listed(const BERTOptions& given) {
@@ -56,4 +60,35 @@ OptionList listed(const BERTOptions& given) {
   return option_list(o.final_norm(o.final_norm().value_or(o.norm_first())));
 }
 
-}  // namespace fit::nn::hub
+template <class Options>
+std::vector<Difference> differences(const Options& o, const Options& other) {
+  std::vector<Difference> all;
+  const OptionList list = listed(other);
+  const Strings there(list.begin(), list.end());
+  for (const auto& [name, value] : listed(o))  // a table of angles is listed only where there is one
+    if (const auto found = there.find(name); found != there.end() && found->second != value)
+      all.push_back({name, value, found->second});
+  return all;
+}
+
+GPTOptions with_sizes_of(const GPTOptions& o) {
+  GPTOptions sizes;
+  sizes.vocab_size(o.vocab_size()).context_length(o.context_length()).num_layers(o.num_layers());
+  sizes.num_heads(o.num_heads()).d_model(o.d_model()).hidden(o.hidden());
+  return sizes.dropout(o.dropout()).norm_eps(o.norm_eps()).tie_weights(o.tie_weights());
+}
+
+template <class Options>
+void expect_options(const char* op, const char* models, const Options& o, const Options& like) {
+  for (const Difference& d : differences(o, like))
+    check::fail(op, d.name, " is ", d.value, ": ", models, " need ", d.other, "; make the model with it");
+}
+
+#define FIT_COMPARED(Options)                                                           \
+  template std::vector<Difference> differences(const Options& o, const Options& other); \
+  template void expect_options(const char*, const char*, const Options& o, const Options&);
+FIT_COMPARED(GPTOptions)
+FIT_COMPARED(BERTOptions)
+#undef FIT_COMPARED
+
+}  // namespace fit::nn
