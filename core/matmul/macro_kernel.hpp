@@ -54,15 +54,46 @@ inline Ahead share_of_ahead(std::int64_t distance, std::int64_t i, std::int64_t 
   return {distance, first, first + (share < most ? share : most)};
 }
 
-//   c [m, n] = alpha op(a) b  (+ c if accumulate)
-//
-// b and c are row-major with contiguous n. a is [m, k], or [k, m] if transpose_a. Slices of b begin slice_step apart:
-// slice_width() if its rows are complete. next: what is multiplied after b, in the same layout, or null. bias [n] is
-// added to each row of c, or nothing if it is null. For float and double.
+// T, deduced from another argument: from alpha.
 template <class T>
-void macro_kernel(bool transpose_a, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const T* a,
-                  std::int64_t lda, const T* b, std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate,
-                  std::int64_t slice_step = slice_width<T>(), const T* next = nullptr, const T* bias = nullptr);
+struct Deduced {
+  using Type = T;
+};
+template <class T>
+using OfAlpha = typename Deduced<T>::Type;
+
+// A matrix in memory, whose rows begin `ld` apart.
+template <class T>
+struct Matrix {
+  T* data = nullptr;
+  std::int64_t ld = 0;
+  bool transposed = false;
+};
+template <class T>
+Matrix<const T> transpose_of(const T* data, std::int64_t ld) {
+  return {data, ld, true};
+}
+
+// c = alpha a b, with a [m, k] and b [k, n].
+struct ProductSizes {
+  std::int64_t m, n, k;
+};
+enum class Write { set, add };  // or c += alpha a b
+inline Write adding(bool add) { return add ? Write::add : Write::set; }
+
+// Slices of b begin `step` apart: slice_width() if its rows are complete. next: what is multiplied after b, in the same
+// layout, or null. bias [n] is added to each row of c, or nothing if it is null.
+template <class T>
+struct Slices {
+  std::int64_t step = slice_width<T>();
+  const T *next = nullptr, *bias = nullptr;
+};
+
+// The product of matrices of float or double, of which only a may be transposed.
+template <class T>
+void macro_kernel(const ProductSizes& size, T alpha, const Matrix<const OfAlpha<T>>& a,
+                  const Matrix<const OfAlpha<T>>& b, const Matrix<OfAlpha<T>>& c, Write write,
+                  const Slices<OfAlpha<T>>& slices = {});
 
 }  // namespace FIT_ISA_NAMESPACE
 }  // namespace fit::kernels

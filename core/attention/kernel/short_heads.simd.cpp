@@ -77,7 +77,7 @@ class Heads {
       store_queries(m, i, stats.m + row), store_queries(inverse, i, stats.inv_l + row);
     }
     const float* const v = a_.v.at(b, h / a_.group(), 0);
-    macro_kernel(true, a_.Dv, n_, a_.Sk, 1.0F, v, a_.v.row, s_, n_, x_, n_, false);
+    macro_kernel({a_.Dv, n_, a_.Sk}, 1.0F, transpose_of(v, a_.v.row), {s_, n_}, {x_, n_}, Write::set);
     for (std::int64_t c = 0; c < a_.Dv; ++c)
       for (std::int64_t i = 0; i < n_; i += size) store(load<V>(x_ + c * n_ + i) * load<V>(inv_l + i), x_ + c * n_ + i);
     return write_rows(a_.Dv, out.at(b, h, 0), out.row);
@@ -93,9 +93,9 @@ class Heads {
       const bool add = h > kv * a_.group();
       const float *const q = a_.q.at(b, h, 0), *const k = a_.k.at(b, kv, 0), *const dout = call.dout.at(b, h, 0);
       take_score_gradients(call, b, h);
-      macro_kernel(false, a_.Sk, a_.Dv, a_.Sq, 1.0F, s_, n_, dout, call.dout.row, dv, d.dv.row, add);
-      macro_kernel(false, a_.Sk, a_.D, a_.Sq, scale, ds_, n_, q, a_.q.row, dk, d.dk.row, add);
-      macro_kernel(true, a_.D, n_, a_.Sk, scale, k, a_.k.row, ds_, n_, x_, n_, false);
+      macro_kernel({a_.Sk, a_.Dv, a_.Sq}, 1.0F, {s_, n_}, {dout, call.dout.row}, {dv, d.dv.row}, adding(add));
+      macro_kernel({a_.Sk, a_.D, a_.Sq}, scale, {ds_, n_}, {q, a_.q.row}, {dk, d.dk.row}, adding(add));
+      macro_kernel({a_.D, n_, a_.Sk}, scale, transpose_of(k, a_.k.row), {ds_, n_}, {x_, n_}, Write::set);
       finite &= write_rows(a_.D, d.dq.at(b, h, 0), d.dq.row);
     }
     // Copied to themselves: whether they are finite.
@@ -134,15 +134,15 @@ class Heads {
   FIT_ONE_COPY void take_scores(std::int64_t b, std::int64_t h) {
     visible_.take_head(b, h);
     take_columns(a_.D, a_.q.at(b, h, 0), a_.q.row);
-    macro_kernel(false, a_.Sk, n_, a_.D, static_cast<float>(a_.scale), a_.k.at(b, h / a_.group(), 0), a_.k.row, x_, n_,
-                 s_, n_, false);
+    macro_kernel({a_.Sk, n_, a_.D}, static_cast<float>(a_.scale), {a_.k.at(b, h / a_.group(), 0), a_.k.row}, {x_, n_},
+                 {s_, n_}, Write::set);
   }
   // s_ [Sk, n] = P', ds_ [Sk, n] = dS'. delta, sum(dout out), is added up as sum(P dP).
   void take_score_gradients(const AttentionBackward<float>& call, std::int64_t b, std::int64_t h) {
     take_scores(b, h);
     take_columns(a_.Dv, call.dout.at(b, h, 0), call.dout.row);
     const float* const v = a_.v.at(b, h / a_.group(), 0);
-    macro_kernel(false, a_.Sk, n_, a_.Dv, 1.0F, v, a_.v.row, x_, n_, ds_, n_, false);
+    macro_kernel({a_.Sk, n_, a_.Dv}, 1.0F, {v, a_.v.row}, {x_, n_}, {ds_, n_}, Write::set);
     for (std::int64_t i = 0; i < n_; i += size) {
       const std::int64_t row = (b * a_.H + h) * a_.Sq + i;
       const V m = load_queries(call.stats.m + row, i), inv_l = load_queries(call.stats.inv_l + row, i);

@@ -72,8 +72,8 @@ class VectorTiles {
   void scores(std::int64_t count, W* s) const {
     const W scale = static_cast<W>(a_.scale);
     if (!few_queries(a_))
-      return macro_kernel(false, rows_, width(count), a_.D, scale, q_.data, q_.ld, keys_ + j0_ * a_.D, key_block, s,
-                          key_block, false);
+      return macro_kernel({rows_, width(count), a_.D}, scale, q_, {keys_ + j0_ * a_.D, key_block}, {s, key_block},
+                          Write::set);
     GemmParams<W> p = contiguous<W>(rows_, count, a_.D, false, true);
     p.alpha = scale, p.lda = q_.ld, p.ldb = a_.k.row, p.ldc = key_block;
     gemv_by_rows(p, q_.data, a_.k.at(b_, kv_, j0_), s);
@@ -90,25 +90,22 @@ class VectorTiles {
         return gemv_by_rows(product, p, a_.v.at(b_, kv_, j0_), o);
       }
     const Rows v = converted(count, a_.Dv, a_.v.at(b_, kv_, j0_), a_.v.row, kv_buffer_);
-    macro_kernel(false, rows_, a_.Dv, count, W(1), p, key_block, v.data, v.ld, o, o_row, add);
+    macro_kernel({rows_, a_.Dv, count}, W(1), {p, key_block}, v, {o, o_row}, adding(add));
   }
   // dp = dout v'
   void dweights(std::int64_t count, W* dp) const {
-    macro_kernel(false, rows_, width(count), a_.Dv, W(1), d_.data, d_.ld, values_in(a_, keys_) + j0_ * a_.Dv, key_block,
-                 dp, key_block, false);
+    macro_kernel({rows_, width(count), a_.Dv}, W(1), d_, {values_in(a_, keys_) + j0_ * a_.Dv, key_block},
+                 {dp, key_block}, Write::set);
   }
   // dv += p' dout, dk += ds' q, dq += ds k
   void gradients(std::int64_t count, const W* p, const W* ds, W* dq, W* dk, W* dv) const {
-    macro_kernel(true, count, a_.Dv, rows_, W(1), p, key_block, d_.data, d_.ld, dv, a_.Dv, true);
-    macro_kernel(true, count, a_.D, rows_, W(1), ds, key_block, q_.data, q_.ld, dk, a_.D, true);
-    macro_kernel(false, rows_, a_.D, count, W(1), ds, key_block, k_.data, k_.ld, dq, a_.D, true);
+    macro_kernel({count, a_.Dv, rows_}, W(1), transpose_of(p, key_block), d_, {dv, a_.Dv}, Write::add);
+    macro_kernel({count, a_.D, rows_}, W(1), transpose_of(ds, key_block), q_, {dk, a_.D}, Write::add);
+    macro_kernel({rows_, a_.D, count}, W(1), {ds, key_block}, k_, {dq, a_.D}, Write::add);
   }
 
  private:
-  struct Rows {  // of W: the operand itself, or converted
-    const W* data = nullptr;
-    std::int64_t ld = 0;
-  };
+  using Rows = Matrix<const W>;  // an operand itself, or converted
 
   static void gemv_by_rows(GemmParams<W> p, const W* a, const T* b, W* c) {
     for (std::int64_t left = p.m; left > 0; left -= p.m, a += p.m * p.lda, c += p.m * p.ldc) {

@@ -29,7 +29,7 @@ FIT_ONE_COPY void attended_product(const Visibility& a, const TilePlace& t, bool
       for (std::int64_t j = 0; j < n; ++j) c[i * ldc + j] += weight * static_cast<W>(from[j]);
     }
   }
-  macro_kernel(transposed, m, n, k, W(1), s, N, finite, n, c, ldc, true);
+  macro_kernel({m, n, k}, W(1), {s, N, transposed}, {finite, n}, {c, ldc}, Write::add);
 }
 
 // The keys from j0 on that a block of queries reads: up to the last key of the last query.

@@ -29,9 +29,10 @@ bool all_finite(std::int64_t n, const T* x) {
 template <class T>
 void solve(std::int64_t n, std::int64_t Dv, const T* M, const T* beta, T* R, T* U) {
   each_block(n, [&](std::int64_t first, std::int64_t rows) {
-    macro_kernel(false, rows, Dv, first, T(-1), M + first * C, C, U, Dv, R + first * Dv, Dv, true);
+    macro_kernel({rows, Dv, first}, T(-1), {M + first * C, C}, {U, Dv}, {R + first * Dv, Dv}, Write::add);
     for (std::int64_t i = first; i < first + rows; ++i) {
-      macro_kernel(false, 1, Dv, i - first, T(-1), M + i * C + first, C, U + first * Dv, Dv, R + i * Dv, Dv, true);
+      macro_kernel({1, Dv, i - first}, T(-1), {M + i * C + first, C}, {U + first * Dv, Dv}, {R + i * Dv, Dv},
+                   Write::add);
       copy_scaled(R + i * Dv, beta[i], Dv, U + i * Dv);
     }
   });
@@ -42,10 +43,11 @@ template <class T>
 void solve_transposed(std::int64_t n, std::int64_t Dv, const T* M, const T* beta, T* dU, T* dR) {
   for (std::int64_t first = (n - 1) / linear_block * linear_block; first >= 0; first -= linear_block) {
     const std::int64_t rows = n - first < linear_block ? n - first : linear_block, end = first + rows;
-    macro_kernel(true, rows, Dv, n - end, T(-1), M + end * C + first, C, dR + end * Dv, Dv, dU + first * Dv, Dv, true);
+    macro_kernel({rows, Dv, n - end}, T(-1), transpose_of(M + end * C + first, C), {dR + end * Dv, Dv},
+                 {dU + first * Dv, Dv}, Write::add);
     for (std::int64_t i = end - 1; i >= first; --i) {
-      macro_kernel(true, 1, Dv, end - i - 1, T(-1), M + (i + 1) * C + i, C, dR + (i + 1) * Dv, Dv, dU + i * Dv, Dv,
-                   true);
+      macro_kernel({1, Dv, end - i - 1}, T(-1), transpose_of(M + (i + 1) * C + i, C), {dR + (i + 1) * Dv, Dv},
+                   {dU + i * Dv, Dv}, Write::add);
       copy_scaled(dU + i * Dv, beta[i], Dv, dR + i * Dv);
     }
   }
@@ -77,18 +79,18 @@ bool forward(const LinearAttention<T>& a, const LinearChunk& c, const T* S0, T* 
     T* const R = errors ? errors : arena.take(n * Dv);
     copy_scaled(x.v, T(1), n * Dv, R);
     f.scale_rows(n, T(1), f.P, x.k, rows);
-    macro_kernel(false, n, Dv, D, T(-1), rows, D, S0, Dv, R, Dv, true);
+    macro_kernel({n, Dv, D}, T(-1), {rows, D}, {S0, Dv}, {R, Dv}, Write::add);
     pairs.products(T(1), x.k, true, P);
     solve(n, Dv, P, x.beta, R, solved);
     U = solved;
   }
   f.scale_rows(n, a.scale, f.P, x.q, rows);
-  macro_kernel(false, n, Dv, D, T(1), rows, D, S0, Dv, out, Dv, false);
+  macro_kernel({n, Dv, D}, T(1), {rows, D}, {S0, Dv}, {out, Dv}, Write::set);
   pairs.products(a.scale, x.q, false, P);
   multiply_pairs(n, Dv, T(1), P, U, out, true);
   f.fade(Dv, S0, S1);
   f.scale_rows(n, T(1), f.E, x.k, rows);
-  macro_kernel(true, D, Dv, n, T(1), rows, D, U, Dv, S1, Dv, true);
+  macro_kernel({D, Dv, n}, T(1), transpose_of(rows, D), {U, Dv}, {S1, Dv}, Write::add);
   return all_finite(n * Dv, out) && all_finite(D * Dv, S1);
 }
 
@@ -145,9 +147,9 @@ struct ChunkGradients {
   void of_state() {
     transpose(n, Dv, U, Dv, U_transposed, C);
     f.scale_rows(n, T(1), f.E, x.k, rows);
-    macro_kernel(false, n, Dv, D, T(1), rows, D, dS1, Dv, dU, Dv, false);
+    macro_kernel({n, Dv, D}, T(1), {rows, D}, {dS1, Dv}, {dU, Dv}, Write::set);
     transpose(D, Dv, dS1, Dv, S_transposed, D);
-    macro_kernel(false, n, D, Dv, T(1), U, Dv, S_transposed, D, rows, D, false);
+    macro_kernel({n, D, Dv}, T(1), {U, Dv}, {S_transposed, D}, {rows, D}, Write::set);
     f.scale_rows(n, T(1), f.E, rows, dk_of_s);
     f.fade(Dv, dS1, dS0);
   }
@@ -157,9 +159,9 @@ struct ChunkGradients {
     pairs.products(a.scale, x.q, false, P);
     multiply_pairs_transposed(n, Dv, T(1), P, dout, dU, true);
     f.scale_rows(n, a.scale, f.P, x.q, rows);
-    macro_kernel(true, D, Dv, n, T(1), rows, D, dout, Dv, dS0, Dv, true);
+    macro_kernel({D, Dv, n}, T(1), transpose_of(rows, D), {dout, Dv}, {dS0, Dv}, Write::add);
     transpose(D, Dv, S0, Dv, S_transposed, D);
-    macro_kernel(false, n, D, Dv, a.scale, dout, Dv, S_transposed, D, rows, D, false);
+    macro_kernel({n, D, Dv}, a.scale, {dout, Dv}, {S_transposed, D}, {rows, D}, Write::set);
     f.scale_rows(n, T(1), f.P, rows, dq);
     products_of_pairs(n, Dv, T(1), dout, U_transposed, dP);
     pairs.gradients(a.scale, x.q, dP, dq, dk_of_s);
@@ -171,8 +173,8 @@ struct ChunkGradients {
     solve_transposed(n, Dv, P, x.beta, dU, dv);
     row_dots(n, Dv, dU, Dv, errors, Dv, d.dbeta + c.first);
     f.scale_rows(n, T(1), f.P, x.k, rows);
-    macro_kernel(true, D, Dv, n, T(-1), rows, D, dv, Dv, dS0, Dv, true);
-    macro_kernel(false, n, D, Dv, T(-1), dv, Dv, S_transposed, D, rows, D, false);
+    macro_kernel({D, Dv, n}, T(-1), transpose_of(rows, D), {dv, Dv}, {dS0, Dv}, Write::add);
+    macro_kernel({n, D, Dv}, T(-1), {dv, Dv}, {S_transposed, D}, {rows, D}, Write::set);
     f.scale_rows(n, T(1), f.P, rows, dk);
     products_of_pairs(n, Dv, T(-1), dv, U_transposed, dP);
     for (std::int64_t t = 0; t < n; ++t) dP[t * C + t] = 0;

@@ -26,7 +26,7 @@ void each_block(std::int64_t n, const F& f) {
 template <class T>
 void multiply_pairs(std::int64_t n, std::int64_t cols, T alpha, const T* pairs, const T* x, T* out, bool add) {
   each_block(n, [&](std::int64_t i, std::int64_t rows) {
-    macro_kernel(false, rows, cols, i + rows, alpha, pairs + i * C, C, x, cols, out + i * cols, cols, add);
+    macro_kernel({rows, cols, i + rows}, alpha, {pairs + i * C, C}, {x, cols}, {out + i * cols, cols}, adding(add));
   });
 }
 // out (+)= alpha pairs' x
@@ -34,14 +34,16 @@ template <class T>
 void multiply_pairs_transposed(std::int64_t n, std::int64_t cols, T alpha, const T* pairs, const T* x, T* out,
                                bool add) {
   each_block(n, [&](std::int64_t i, std::int64_t rows) {
-    macro_kernel(true, rows, cols, n - i, alpha, pairs + i * C + i, C, x + i * cols, cols, out + i * cols, cols, add);
+    macro_kernel({rows, cols, n - i}, alpha, transpose_of(pairs + i * C + i, C), {x + i * cols, cols},
+                 {out + i * cols, cols}, adding(add));
   });
 }
 // pairs = alpha x y', for x [n, cols] and y transposed, [cols, C]; not yet 0 above the diagonal
 template <class T>
 void products_of_pairs(std::int64_t n, std::int64_t cols, T alpha, const T* x, const T* y_transposed, T* pairs) {
   each_block(n, [&](std::int64_t i, std::int64_t rows) {
-    macro_kernel(false, rows, i + rows, cols, alpha, x + i * cols, cols, y_transposed, C, pairs + i * C, C, false);
+    macro_kernel({rows, i + rows, cols}, alpha, {x + i * cols, cols}, {y_transposed, C}, {pairs + i * C, C},
+                 Write::set);
   });
 }
 
@@ -198,8 +200,8 @@ class Pairs<T, true> {
     each_border([&](std::int64_t begin, std::int64_t border, std::int64_t end) {
       take_border(begin, border, end, alpha, x);
       transpose(border - begin, D, left_, D, transposed_, C);
-      macro_kernel(false, end - border, border - begin, D, T(1), right_, D, transposed_, C, pairs + border * C + begin,
-                   C, false);
+      macro_kernel({end - border, border - begin, D}, T(1), {right_, D}, {transposed_, C},
+                   {pairs + border * C + begin, C}, Write::set);
     });
   }
   void gradients(T alpha, const T* x, T* dpairs, T* dx, T* dk) const {
@@ -226,9 +228,9 @@ class Pairs<T, true> {
       const std::int64_t below = end - border, beside = border - begin;
       const T* const g = dpairs + border * C + begin;
       T* const sum = transposed_;
-      macro_kernel(false, below, D, beside, alpha, g, C, left_, D, sum, D, false);
+      macro_kernel({below, D, beside}, alpha, {g, C}, {left_, D}, {sum, D}, Write::set);
       f_.add_scaled_rows(below, from_border_, sum, dx + border * D);
-      macro_kernel(true, beside, D, below, T(1), g, C, right_, D, sum, D, false);
+      macro_kernel({beside, D, below}, T(1), transpose_of(g, C), {right_, D}, {sum, D}, Write::set);
       f_.add_scaled_rows(beside, to_border_, sum, dk + begin * D);
     });
   }
