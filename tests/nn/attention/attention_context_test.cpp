@@ -1,6 +1,8 @@
 // The context of attention layers: what it combines, refuses and passes on.
 #include "fit/nn/attention/attention_context.hpp"
 
+#include <functional>
+#include <map>
 #include <type_traits>
 
 #include "fit/nn/attention/attention.hpp"
@@ -10,6 +12,7 @@
 #include "fit/nn/models/transformer.hpp"
 #include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
+#include "support/option_names.hpp"
 #include "support/tensors.hpp"
 
 namespace fit::test::attention_context_test {
@@ -45,6 +48,48 @@ TEST_CASE("masks, causality and windows of a layer and of its call count both", 
   CHECK(same_bits(output(near, first), expected(near & first)));
   CHECK_FALSE(same_bits(expected(near & first), expected(near)));
   CHECK_FALSE(same_bits(expected(near & first), expected(first)));
+}
+
+// Kernels that take some calls only, such as those of short heads in float, must not take one whose terms they lack.
+TEST_CASE("every term counts, of the layer and of its call, in float as in double", "[attention][silent]") {
+  const std::map<std::string, std::function<AttentionTerms(DType)>> cases{
+      {"mask",
+       [](DType) {
+         return AttentionTerms(tensor({{true, false, true, true, true}}));
+       }},
+      {"bias",
+       [](DType t) {
+         return AttentionTerms().bias(sin(arange(25).to(t)).reshape({5, 5}));
+       }},
+      {"alibi",
+       [](DType t) {
+         return AttentionTerms().alibi(tensor({0.5, 0.25}).to(t));
+       }},
+      {"sink",
+       [](DType t) {
+         return AttentionTerms().sink(tensor({1.0, -1.0}).to(t));
+       }},
+      {"causal", [](DType) { return AttentionTerms().causal(); }},
+      {"window", [](DType) { return AttentionTerms().window(2); }},
+      {"attends", [](DType) { return AttentionTerms(AttentionMask([](At at) { return at.key != at.query; })); }},
+      {"score", [](DType) { return AttentionTerms().score([](Score s, At) { return tanh(s); }); }}};
+  manual_seed(1);
+  const Tensor wide = randn({3, 2, 2, 5, 4}, float64);
+  for (const std::string& name : option_names("AttentionTerms", "core/include/fit/attention/attention.hpp")) {
+    INFO(name);
+    REQUIRE(cases.count(name) == 1);
+    Tensor reference;
+    for (const DType t : {float64, float32}) {
+      const Tensor all = wide.to(t), q = all[0], k = all[1], v = all[2];
+      const AttentionTerms terms = cases.at(name)(t);
+      const Tensor y = scaled_dot_product_attention(q, k, v, AttentionOptions(terms));
+      CHECK(same_bits(nn::AttentionContext(terms).attend(q, k, v), y));
+      CHECK(same_bits(nn::AttentionContext().attend(q, k, v, AttentionOptions(terms)), y));
+      CHECK_FALSE(allclose(y, scaled_dot_product_attention(q, k, v), 1e-3, 1e-3));
+      if (t == float64) reference = y;
+      CHECK(allclose(y.to(float64), reference, 1e-5, 1e-5));
+    }
+  }
 }
 
 TEST_CASE("what only one of a layer and its call can have is an Error", "[attention]") {

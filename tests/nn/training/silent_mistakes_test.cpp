@@ -1,5 +1,4 @@
 #include <cmath>
-#include <regex>
 #include <type_traits>
 
 #include "fit/backward/gradcheck.hpp"
@@ -20,6 +19,7 @@
 #include "nn/models/trained.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
+#include "support/option_names.hpp"
 
 // What went wrong without a word: each is right now, or an Error that names the cure.
 namespace fit::test::silent_mistakes_test {
@@ -40,18 +40,6 @@ struct TakenAsOptimizer : std::false_type {};
 template <class O>
 struct TakenAsOptimizer<O, std::void_t<decltype(optim::StepLR(std::declval<O&>(), 3))>> : std::true_type {};
 
-// The names of the options of a struct, in the text of a header.
-std::vector<std::string> options_of(const std::string& type, const std::string& header) {
-  const std::string text = get(FIT_GOLDEN_DIR "/../../nn/include/fit/nn/" + header);
-  const std::size_t begin = text.find("struct " + type + " "), end = text.find("\n};", begin);
-  REQUIRE(end != std::string::npos);
-  const std::string body = text.substr(begin, end - begin);
-  const std::regex option("FIT_OPTION\\(.*, (\\w+)\\)");
-  std::vector<std::string> names;
-  for (std::sregex_iterator i(body.begin(), body.end(), option), none; i != none; ++i) names.push_back((*i)[1]);
-  return names;
-}
-
 }  // namespace
 
 TEST_CASE("every option of a model is saved with its weights, except what changes no result", "[silent]") {
@@ -61,7 +49,7 @@ TEST_CASE("every option of a model is saved with its weights, except what change
     const std::string path = folder.file("model.safetensors");
     nn::save_weights(path, model);
     const auto saved = load_safetensors(path).metadata;
-    const std::vector<std::string> names = options_of(type, header);
+    const std::vector<std::string> names = option_names(type, "nn/include/fit/nn/" + header);
     CHECK(names.size() >= 4);
     for (const std::string& name : names) {
       const std::string key = "options." + before + name;
