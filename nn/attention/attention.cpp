@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "attention/attend.hpp"
+#include "attention/whole_sequences.hpp"
 #include "attention/with_weights.hpp"
 #include "fit/detail/scoped.hpp"
 #include "fit/detail/thread_state.hpp"
@@ -18,17 +19,16 @@ namespace fit::nn {
 
 Tensor AttentionLayer::operator()(const Tensor& query, const Tensor& key, const Tensor& value,
                                   const AttentionContext& context) const {
-  const auto call = [&](const Tensor& q, const Tensor& k, const Tensor& v) {
-    if (context.cache && cache_shape().kv_heads == 0)
-      check::fail(name().c_str(), "the call has a cache, and cache_shape() is empty: decoding with a cache needs it");
-    if (!context.padding || takes_unpadded_) return forward(q, k, v, context);
-    AttentionContext padded = context;
-    padded.padding.reset();
-    const Tensor whole = context.padding->restore(q);
-    const auto restored = [&](const Tensor& x) { return x.impl() == q.impl() ? whole : context.padding->restore(x); };
-    return context.padding->remove(forward(whole, restored(k), restored(v), padded));
+  const auto call = [this](const AttentionContext& c, const auto&... inputs) {
+    const auto run = [&](const auto&... x) {
+      if (c.cache && cache_shape().kv_heads == 0)
+        check::fail(name().c_str(), "the call has a cache, and cache_shape() is empty: decoding with a cache needs it");
+      return forward(x..., c);
+    };
+    return within(*this, run, inputs...);
   };
-  return within(*this, call, query, key, value);
+  return !context.padding || takes_unpadded_ ? call(context, query, key, value)
+                                             : call_with_whole_sequences(context, call, query, key, value);
 }
 
 AttentionResult AttentionLayer::operator()(const Tensor& query, const Tensor& key, const Tensor& value,

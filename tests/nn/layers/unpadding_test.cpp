@@ -14,6 +14,17 @@ nn::TransformerLayerOptions layer_options(bool norm_first) {
 // Sequences of 3, 5, 0 and 1 tokens, padded at the end and at the beginning.
 Tensor padded_ids() { return tensor({{4, 2, 6, 0, 0}, {1, 2, 3, 4, 5}, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 3}}); }
 
+// Takes whole sequences.
+struct MeanOfKeys final : nn::AttentionLayer {
+  Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value,
+                 const nn::AttentionContext& context) const override {
+    CHECK_FALSE(context.padding);
+    CHECK(query.impl() == value.impl());
+    return query + mean(key, 1).unsqueeze(1);
+  }
+  FIT_FIELDS()
+};
+
 }  // namespace
 
 TEST_CASE("a batch without its padding is what it was, with gradients", "[transformer][unpadding]") {
@@ -117,6 +128,22 @@ TEST_CASE("a BERT's padding costs nothing and changes nothing", "[unpadding]") {
   dropping.eval();
   dropping(ids, mask);
   CHECK(seen == 9);
+}
+
+TEST_CASE("a layer that takes whole sequences gets them, and so do its hooks", "[unpadding]") {
+  const Tensor mask = create_padding_mask(padded_ids()), x = randn({4, 5, 12});
+  const nn::AttentionContext context = nn::without_padding(mask, x);
+  MeanOfKeys layer;
+  const nn::AttentionLayer& of_encoder = layer;
+  Shape seen, returned;
+  const auto before =
+      nn::register_forward_pre_hook(layer, [&](const nn::Layer&, const Tensor& q) { seen = q.shape(); });
+  const auto after = nn::register_forward_hook(layer, [&](const nn::Layer&, const Tensor& y) { returned = y.shape(); });
+  const Tensor rows = context.padding->remove(x), y = of_encoder(rows, rows, rows, context);
+  CHECK(seen == Shape{4, 5, 12});
+  CHECK(returned == Shape{4, 5, 12});
+  const Tensor whole = context.padding->restore(rows);
+  CHECK(same_bits(y, context.padding->remove(whole + mean(whole, 1).unsqueeze(1))));
 }
 
 TEST_CASE("a layer alone tells that its input has padding, which the context lacks", "[unpadding]") {
