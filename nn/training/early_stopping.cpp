@@ -1,7 +1,8 @@
+#include "fit/nn/training/early_stopping.hpp"
+
 #include <cmath>
 
 #include "common/load.hpp"
-#include "fit/nn/training/trainer.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {

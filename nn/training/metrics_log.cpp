@@ -1,10 +1,11 @@
+#include "fit/nn/training/metrics_log.hpp"
+
 #include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <fstream>
 #include <iostream>
 
-#include "fit/nn/training/trainer.hpp"
 #include "io/atomic_file.hpp"
 #include "io/json.hpp"
 #include "io/size_signal.hpp"

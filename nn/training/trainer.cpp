@@ -5,8 +5,8 @@
 #include <limits>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
-#include "common/rollback.hpp"
 #include "dist/agree.hpp"
 #include "fit/graph/autocast.hpp"
 #include "fit/graph/graph.hpp"
@@ -15,6 +15,7 @@
 #include "optim/grad_norm.hpp"
 #include "optim/named.hpp"
 #include "tensor/check.hpp"
+#include "training/evaluation.hpp"
 #include "training/likely_cause.hpp"
 #include "training/loss_parts.hpp"
 #include "training/training_files.hpp"
@@ -25,23 +26,6 @@ using data::Batch;
 using End = TrainerResult::End;
 
 namespace {
-
-// A guard: puts the model in evaluation, and then gives each layer its mode back.
-class Evaluation {
- public:
-  explicit Evaluation(nn::Layer& model) {
-    model.apply([this](nn::Layer& layer) { modes_.emplace_back(&layer, layer.training()); });
-    model.eval();
-  }
-  ~Evaluation() {  // sublayers after the layer that has them, as train() sets them, too
-    for (auto layer = modes_.rbegin(); layer != modes_.rend(); ++layer) layer->first->train(layer->second);
-  }
-  Evaluation(const Evaluation&) = delete;
-  Evaluation& operator=(const Evaluation&) = delete;
-
- private:
-  std::vector<std::pair<nn::Layer*, bool>> modes_;
-};
 
 // The options, if they are in range; EarlyStopping checks its own.
 TrainerOptions checked(TrainerOptions o) {
@@ -78,13 +62,6 @@ Trainer::Trainer(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader
   add_validation_loader();
 }
 
-Trainer& Trainer::validation(std::function<double()> validate, std::int64_t every) {
-  if (every < 1) check::fail("Trainer", "validation is every ", every, " steps: it must be at least 1");
-  if (!validate) check::fail("Trainer", "validation is empty: it must give a number");
-  validation_ = {std::move(validate), every};
-  return *this;
-}
-
 Trainer& Trainer::after_step(std::function<void()> f) {
   after_step_ = std::move(f);
   return *this;
@@ -93,6 +70,12 @@ Trainer& Trainer::after_step(std::function<void()> f) {
 Trainer& Trainer::tokens(std::function<std::int64_t(const Batch&)> count) {
   if (!count) check::fail("Trainer", "tokens is empty: it must count a batch's tokens");
   tokens_ = std::move(count);
+  return *this;
+}
+
+Trainer& Trainer::weight(std::function<double(const Batch&)> count) {
+  if (!count) check::fail("Trainer", "weight is empty: it must give the number that a batch's loss is the mean of");
+  weight_ = std::move(count);
   return *this;
 }
 
@@ -167,7 +150,7 @@ void Trainer::train(ProgressBar& bar, TrainerResult& result) {
       result.loss = loss;
       tokens_since += std::exchange(tokens, 0);
       batches = 0;
-      if (validation_.loss && due(validation_.every)) validate(bar);
+      if (validation_is_due()) validate(bar);
       if (heads_.look && due(heads_.every)) look();
       if (row_is_due()) {
         metrics_.add(row_);
@@ -182,7 +165,7 @@ void Trainer::train(ProgressBar& bar, TrainerResult& result) {
 }
 
 bool Trainer::row_is_due() const {
-  return row_.count("step") > 0 && (due(options_.log_every()) || (validation_.loss && due(validation_.every)));
+  return row_.count("step") > 0 && (due(options_.log_every()) || validation_is_due());
 }
 
 // The last complete step may lack its row, if the error came in its validation.
@@ -335,65 +318,6 @@ void Trainer::step(double loss) {
   row_["step"] = static_cast<double>(++checkpoint_.step);
   if (after_step_) after_step_();
   files_->end_change();
-}
-
-// Whether an exception kept the last step of the run before from its validation.
-bool Trainer::lacks_validation() const {
-  const std::vector<MetricsLog::Row>& rows = metrics_.rows();
-  double lacks = validation_.loss && !rows.empty() && due(validation_.every) &&
-                 rows.back().at("step") == static_cast<double>(checkpoint_.step) &&
-                 rows.back().count("validation") == 0;
-  dist::broadcast(lacks, world_);  // only rank 0 has the metrics
-  return lacks != 0;
-}
-
-// The step's row stays as it is until it has its validation, and that is saved: an error before the next save would
-// lose what no run makes up any more.
-void Trainer::make_up_validation(ProgressBar& bar) {
-  row_.clear();
-  {
-    const Rollback not_counted([this, before = early_] { early_ = before; });
-    measure();
-    files_->save_last();
-  }
-  files_->end_change();
-  TrainingRow row = std::exchange(row_, {});  // it has its line, whatever a listener throws
-  const double value = row.at("validation");
-  if (world_.rank() == 0) {
-    const MetricsLog::Row& before = metrics_.rows().back();
-    row.insert(before.begin(), before.end());
-    metrics_.replace_last(row);
-  }
-  tell_validation(bar, value);
-  tell([&](TrainingListener& listener) { listener.on_step(row); });
-}
-
-void Trainer::validate(ProgressBar& bar) {
-  measure();
-  files_->end_change();
-  tell_validation(bar, row_["validation"]);
-}
-
-// Validates, and keeps the best state. The row has the value after that: a row without it gets its validation made up.
-void Trainer::measure() {
-  const NoGrad no_grad;
-  double value;
-  {
-    const Evaluation evaluation(model_);
-    const Autocast precision(options_.autocast());
-    value = validation_.loss();
-  }
-  dist::broadcast(value, world_);
-  {
-    const Rollback not_counted([this, before = early_] { early_ = before; });
-    if (early_.update(value)) files_->save_best();
-  }
-  row_["validation"] = value;
-}
-
-void Trainer::tell_validation(ProgressBar& bar, double value) const {
-  tell([&](TrainingListener& listener) { listener.on_evaluation(checkpoint_.step, value); });
-  bar.print("step " + std::to_string(checkpoint_.step) + ": validation " + std::to_string(value));
 }
 
 void Trainer::look() {

@@ -1,44 +1,9 @@
 // The Trainer with several ranks.
-#include <limits>
-#include <utility>
-
 #include "dist/agree.hpp"
 #include "fit/nn/training/trainer.hpp"
-#include "tensor/check.hpp"
-#include "training/loss_parts.hpp"
 #include "training/training_files.hpp"
 
 namespace fit {
-
-using data::Batch;
-
-Trainer& Trainer::weight(std::function<double(const Batch&)> count) {
-  if (!count) check::fail("Trainer", "weight is empty: it must give the number that a batch's loss is the mean of");
-  weight_ = std::move(count);
-  return *this;
-}
-
-Trainer& Trainer::validation(data::DataLoader& loader, std::int64_t every) {
-  validation([this, &loader] { return validation_loss(loader); }, every);
-  if (const StateDict place = std::exchange(validation_place_, {}); !place.empty()) loader.load_state_dict(place);
-  validation_.loader = &loader;
-  return *this;
-}
-
-// The place of the next validation. It is no loader if there is none, and a file of before has none.
-void Trainer::add_validation_loader() {
-  checkpoint_.add_place(
-      "validation", [this] { return validation_.loader ? validation_.loader->state_dict() : StateDict(); },
-      [this](const StateDict& place) {
-        if (!validation_.loader)
-          validation_place_ = place;  // of a loader that is given after restore()
-        else if (!place.empty())
-          validation_.loader->load_state_dict(place);
-      },
-      [this](const StateDict& place) {
-        if (validation_.loader && !place.empty()) validation_.loader->check_state_dict(place);
-      });
-}
 
 // Sends the values of rank 0 to all ranks. Checks that all other parts agree.
 void Trainer::begin_ranks() {
@@ -68,17 +33,6 @@ void Trainer::agree(std::int64_t& tokens) {
   tokens = static_cast<std::int64_t>(all[0]);
   interrupted_ = all[1] > 0;
   save_due_ = all[2] > 0;
-}
-
-double Trainer::validation_loss(data::DataLoader& loader) {
-  LossParts parts;
-  for (const Batch& batch : loader) {
-    const Tensor loss = loss_of(batch, loader);
-    if (const dist::Rows rows = loader.rows(); rows.count > 0)
-      parts.add("Trainer", loss, static_cast<double>(rows.count));
-  }
-  const LossParts all = parts.of_all_ranks("Trainer", world_);
-  return all.counts() ? all.loss() : std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace fit

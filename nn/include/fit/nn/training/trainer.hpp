@@ -1,7 +1,6 @@
 #pragma once
 #include <cstdint>
 #include <functional>
-#include <iosfwd>
 #include <limits>
 #include <memory>
 #include <string>
@@ -14,7 +13,10 @@
 #include "fit/nn/optim/optim.hpp"
 #include "fit/nn/training/checkpoint.hpp"
 #include "fit/nn/training/data_parallel.hpp"
+#include "fit/nn/training/early_stopping.hpp"
 #include "fit/nn/training/interrupt.hpp"
+#include "fit/nn/training/metrics_log.hpp"
+#include "fit/nn/training/progress_bar.hpp"
 #include "fit/nn/training/training_listener.hpp"
 #include "fit/tensor/state_dict.hpp"
 
@@ -25,7 +27,7 @@ namespace fit::optim {
 class Schedule;
 }
 
-/// A training loop, and its components, which a custom loop can use, too.
+/// A training loop. A custom loop can use its components, too: ProgressBar, MetricsLog, EarlyStopping, Checkpoint.
 ///
 ///     const auto loss = [&](const data::Batch& b) { return nn::cross_entropy(model(b[0]), b[1]); };
 ///     Trainer trainer(model, optimizer, loader, loss, TrainerOptions().steps(2000).out("out/names"));
@@ -33,92 +35,6 @@ class Schedule;
 ///     trainer.listen(plot::training_page());  // fit/training_page.hpp
 ///     trainer.run();
 namespace fit {
-
-// ---- components ---------------------------------------------------------------------------------------------------
-
-/// How progress is shown. automatic: a bar if the stream is std::cerr or std::cout on a terminal, else lines.
-enum class Display { automatic, bar, lines, none };
-
-/// "120/2000 [#...................]   6 %  loss 1.2345  38512 tokens/s  0:42 left". The line is redrawn at most ten
-/// times a second. Display::lines prints a new line every few seconds.
-class ProgressBar {
- public:
-  /// `done` is the number of steps of the run before, if a training is resumed.
-  explicit ProgressBar(std::int64_t steps, std::int64_t done = 0, Display display = Display::automatic);
-  ProgressBar(std::int64_t steps, std::int64_t done, Display display, std::ostream& out, double seconds_between = 5);
-  ~ProgressBar();
-  ProgressBar(const ProgressBar&) = delete;
-  ProgressBar& operator=(const ProgressBar&) = delete;
-
-  /// Shows the state after `step` steps. The last step had `tokens` tokens; for 0, the rate is in steps per second.
-  void update(std::int64_t step, double loss, std::int64_t tokens = 0);
-  /// Writes a line above the bar.
-  void print(const std::string& line);
-  /// Shows the last state and ends the line.
-  void finish();
-  /// Tokens per second since the start, or steps per second.
-  double rate() const;
-
- private:
-  double seconds() const;
-  std::string line() const;
-  void draw();
-
-  std::int64_t steps_, first_, step_;
-  Display display_;
-  std::ostream& out_;
-  double between_, drawn_, start_;  // seconds
-  double loss_ = std::numeric_limits<double>::quiet_NaN();
-  std::int64_t tokens_ = 0;
-  bool open_ = false, stale_ = false;  // the line is not ended; the drawn state is not the last one
-};
-
-/// A log of numbers by name, one JSON object per line. A number that is not finite is written as null.
-class MetricsLog {
- public:
-  using Row = TrainingRow;
-  /// Starts a new file. With keep_to >= 0, keeps the lines of the old file up to that "step". Throws FileError if it
-  /// can't be written. With an empty path, the rows stay in memory.
-  explicit MetricsLog(const std::string& path = "", std::int64_t keep_to = -1);
-  /// Adds a row. Throws Error for a name that is not valid UTF-8. If the disk is full, prints one message on stderr;
-  /// the training goes on.
-  void add(const Row& row);
-  /// Replaces the last row. The file is written anew.
-  void replace_last(const Row& row);
-  /// All rows.
-  const std::vector<Row>& rows() const { return rows_; }
-
- private:
-  void write();
-  std::shared_ptr<std::ostream> file_;  // null: in memory only
-  std::string path_;
-  std::vector<Row> rows_;
-};
-
-/// Tells when a number that should fall makes no more progress.
-class EarlyStopping {
- public:
-  /// Progress is a value below the best by more than min_delta. With patience 0, stop() is always false. Throws Error
-  /// if one is negative, or min_delta not finite.
-  explicit EarlyStopping(int patience = 0, double min_delta = 0);
-  /// Records a value. Returns whether it is the best so far; NaN never is.
-  bool update(double value);
-  /// Whether the last `patience` updates made no progress.
-  bool stop() const { return patience_ > 0 && since_best_ >= patience_; }
-  /// The best number; infinity before the first.
-  double best() const { return best_; }
-
-  /// The best number, and the number of updates since.
-  StateDict state_dict() const;
-  void load_state_dict(const StateDict& state);
-
- private:
-  int patience_;
-  double min_delta_, best_ = std::numeric_limits<double>::infinity();
-  std::int64_t since_best_ = 0;
-};
-
-// ---- the loop -----------------------------------------------------------------------------------------------------
 
 /// The options of a Trainer.
 struct TrainerOptions {
@@ -279,6 +195,7 @@ class Trainer {
   bool due(std::int64_t every) const {
     return every > 0 && (checkpoint_.step % every == 0 || checkpoint_.step == options_.steps());
   }
+  bool validation_is_due() const { return validation_.loss && due(validation_.every); }
   bool over() const;
   void finish(ProgressBar& bar, const TrainerResult& result);
 

@@ -1,3 +1,5 @@
+#include "fit/nn/training/progress_bar.hpp"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,7 +9,6 @@
 #include <iostream>
 
 #include "common/clock.hpp"
-#include "fit/nn/training/trainer.hpp"
 
 namespace fit {
 namespace {
