@@ -64,7 +64,7 @@ void check_cache(const AttentionCall& call, const AttentionCache& cache) {
     check::fail(op, "keys is ", keys.shape(), ", values is ", values.shape(),
                 ": they must be [B, Hkv, Tmax, D] and [B, Hkv, Tmax, Dv]");
   const std::int64_t length = cache.length, Tmax = keys.size(2);
-  if (length < 0) check::fail(op, "length is ", length, ": it must not be negative");
+  check::not_negative(op, "length", length);
   if (a.Sk > Tmax || length > Tmax - a.Sk)
     check::fail(op, "length is ", length, ", S is ", a.Sk, ": length + S must be at most Tmax, ", Tmax);
   if (q.layout == HeadLayout::first || a.Sq != a.Sk || keys.shape() != Shape{a.B, a.kv_heads, Tmax, a.D} ||
@@ -235,7 +235,7 @@ void check_numbers(const char* op, const AttentionOptions& o) {
   if (!(o.temperature() > 0) || std::isinf(o.temperature()))
     check::fail(op, "temperature is ", o.temperature(), ": it must be positive and finite");
   if (o.scale() && !std::isfinite(*o.scale())) check::fail(op, "scale is ", *o.scale(), ": it must be finite");
-  if (o.window() < 0) check::fail(op, "window is ", o.window(), ": it must not be negative");
+  check::not_negative(op, "window", o.window());
 }
 
 AttentionCall check_call(const char* op, std::array<Heads, 3> operands, const AttentionOptions& o) {

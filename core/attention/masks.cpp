@@ -7,7 +7,7 @@
 namespace fit {
 
 Tensor create_look_ahead_mask(std::int64_t n) {
-  if (n < 0) check::fail("create_look_ahead_mask", "the length is ", n, ": it must not be negative");
+  check::not_negative("create_look_ahead_mask", "the length", n);
   return detail::pairs_mask(kernels::Visibility{n, n, true}).alias({1, n, n});
 }
 

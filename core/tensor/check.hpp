@@ -14,6 +14,12 @@ template <class... Parts>
   fail_parts(op, {Part(parts)...});
 }
 
+/// Throws Error if the number is negative or NaN.
+template <class Number>
+void not_negative(const char* op, const char* name, Number value) {
+  if (!(value >= 0)) fail(op, name, " is ", value, ": it must not be negative");
+}
+
 /// stored(op, "x", x): x must be defined.
 [[noreturn, gnu::cold]] void fail_undefined(const char* op, const char* name);
 inline void stored(const char* op, const char* name, const Tensor& x) {

@@ -86,7 +86,7 @@ void AttentionRecording::add(const std::string& layer, const Tensor& weights, co
   r.mask = mask_of(o.mask(), o.element(), r.weights.shape());
   r.causal = o.causal();
   r.window = o.window();
-  if (o.window() < 0) check::fail(recording_op, "window is ", o.window(), ": it must not be negative");
+  check::not_negative(recording_op, "window", o.window());
   if (r.kind == AttentionKind::self && r.weights.size(2) < r.weights.size(1))
     check::fail(recording_op, "weights is ", weights.shape(), " in self-attention: there must be a key for each query");
   r.queries = o.queries();

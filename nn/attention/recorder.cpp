@@ -76,7 +76,7 @@ AttentionRecorder::AttentionRecorder(const Layer& model, const AttentionRecorder
   if (options.every() < 1 || options.calls() < 1 || options.max_bytes() < 1)
     check::fail(op, "every is ", options.every(), ", calls is ", options.calls(), ", max_bytes is ",
                 options.max_bytes(), ": all must be positive");
-  if (options.element() < 0) check::fail(op, "element is ", options.element(), ": it must not be negative");
+  check::not_negative(op, "element", options.element());
   state_->names = layer_names(model);
   for (auto& [layer, name] : state_->names)
     if (name.empty()) name = model.name();
@@ -88,7 +88,7 @@ AttentionRecorder::AttentionRecorder(const Layer& model, const AttentionRecorder
 AttentionRecorder::~AttentionRecorder() = default;
 
 void AttentionRecorder::step(std::int64_t step) {
-  if (step < 0) check::fail("AttentionRecorder", "step is ", step, ": it must not be negative");
+  check::not_negative("AttentionRecorder", "step", step);
   const std::lock_guard lock(state_->mutex);
   if (step != state_->step) state_->calls.clear();
   state_->step = step;

@@ -22,7 +22,7 @@ namespace fit::data {
 // ---- the order of the examples ------------------------------------------------------------------------------------
 
 Sampler weighted_sampler(const std::vector<double>& weights, std::int64_t count) {
-  if (count < 0) check::fail("weighted_sampler", "count is ", count, ": it can't be negative");
+  check::not_negative("weighted_sampler", "count", count);
   std::vector<double> sums;
   double sum = 0;
   for (const double w : weights) {
@@ -186,8 +186,8 @@ DataLoader::DataLoader(SharedDataset dataset, LoaderOptions options)
       seed_(options_.seed().value_or(default_generator().seed())) {
   if (options_.batch_size() < 1)
     check::fail("DataLoader", "batch_size is ", options_.batch_size(), ": it must be at least 1");
-  if (options_.prefetch() < 0) check::fail("DataLoader", "prefetch is ", options_.prefetch(), ": it can't be negative");
-  if (options_.workers() < 0) check::fail("DataLoader", "workers is ", options_.workers(), ": it can't be negative");
+  check::not_negative("DataLoader", "prefetch", options_.prefetch());
+  check::not_negative("DataLoader", "workers", options_.workers());
   if (options_.shuffle() && options_.sampler())
     check::fail("DataLoader", "shuffle and a sampler are given: the sampler alone sets the order");
   if (!options_.collate()) check::fail("DataLoader", "collate is empty: it makes a batch of the examples");

@@ -84,7 +84,7 @@ Transform random_horizontal_flip(double p) {
 Transform random_crop(std::vector<std::int64_t> sizes, std::int64_t padding, Scalar value) {
   constexpr const char* op = "random_crop";
   expect_sizes(op, sizes);
-  if (padding < 0) check::fail(op, "padding is ", padding, ": it can't be negative");
+  check::not_negative(op, "padding", padding);
   return [sizes = std::move(sizes), padding, value](const Tensor& x) {
     const std::vector<std::int64_t> widths(2 * sizes.size(), padding);
     const Tensor wide = padding > 0 ? fit::pad(x, widths, PadMode::constant, value) : x;

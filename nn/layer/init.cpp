@@ -91,7 +91,7 @@ Tensor uniform_(Tensor t, double low, double high, Generator& g) {
 }
 
 Tensor normal_(Tensor t, double mean, double std, Generator& g) {
-  if (!(std >= 0)) check::fail("normal_", "std is ", std, ": it must not be negative");
+  check::not_negative("normal_", "std", std);
   if (skipping) return t;
   const NoGrad no_grad;
   fit::detail::fill_normal("normal_", t, mean, std, g);

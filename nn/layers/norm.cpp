@@ -18,7 +18,7 @@ namespace {
 
 Parameter ones_of(const char* layer, const char* size_name, std::int64_t size, double eps) {
   positive(layer, size_name, size);
-  if (!(eps >= 0)) check::fail(layer, "eps is ", eps, ": it must not be negative");
+  check::not_negative(layer, "eps", eps);
   return Parameter(ones({size}));
 }
 

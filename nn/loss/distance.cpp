@@ -47,7 +47,7 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const SmoothL1O
   return with_precision(Precision::float32, {input, target}, [&](const Tensor& input, const Tensor& target) {
     constexpr const char* op = "smooth_l1_loss";
     check_pair(op, input, target);
-    if (!(options.beta() >= 0)) check::fail(op, "beta is ", options.beta(), ": it must not be negative");
+    check::not_negative(op, "beta", options.beta());
     if (options.beta() > 0 && options.beta() < std::numeric_limits<float>::min())  // would give 0 / 0 in float32
       check::fail(op, "beta is ", options.beta(), ": it must be 0, or at least ", std::numeric_limits<float>::min());
     if (options.beta() == 0) return l1_loss(input, target, options.reduction());

@@ -15,7 +15,7 @@ constexpr const char* bert_op = "BERT";
 const BERTOptions& checked(const BERTOptions& o) {
   positive(bert_op, "vocab_size", o.vocab_size());
   positive(bert_op, "max_length", o.max_length());
-  if (o.num_segments() < 0) check::fail(bert_op, "num_segments is ", o.num_segments(), ": it must not be negative");
+  check::not_negative(bert_op, "num_segments", o.num_segments());
   positive(bert_op, "d_model", o.d_model());
   positive(bert_op, "num_heads", o.num_heads());
   positive(bert_op, "num_layers", o.num_layers());

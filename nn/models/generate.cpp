@@ -23,7 +23,7 @@ void check_sampling(const char* op, const SamplingOptions& o) {
     check::fail(op, "repetition_penalty is ", o.repetition_penalty(), ": it must be positive and finite");
   if (!(o.temperature() >= 0 && std::isfinite(o.temperature())))
     check::fail(op, "temperature is ", o.temperature(), ": it must be finite and not negative");
-  if (o.top_k() < 0) check::fail(op, "top_k is ", o.top_k(), ": it must not be negative");
+  check::not_negative(op, "top_k", o.top_k());
   if (!(o.top_p() > 0 && o.top_p() <= 1)) check::fail(op, "top_p is ", o.top_p(), ": it must be in 0 … 1, above 0");
   if (!(o.min_p() >= 0 && o.min_p() <= 1)) check::fail(op, "min_p is ", o.min_p(), ": it must be in 0 … 1");
 }
@@ -290,7 +290,7 @@ void check_assistant(const char* op, const GPT& gpt, const GenerateOptions& o, s
 std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts, const GenerateOptions& o) {
   constexpr const char* op = "generate";
   check_sampling(op, o);
-  if (o.max_new_tokens() < 0) check::fail(op, "max_new_tokens is ", o.max_new_tokens(), ": it must not be negative");
+  check::not_negative(op, "max_new_tokens", o.max_new_tokens());
   check_model(op, "the model", gpt);
   check_stop_tokens(op, gpt, o);
   std::int64_t longest = 0;

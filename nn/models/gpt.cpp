@@ -39,7 +39,7 @@ GPTOptions sized(const char* op, const GPTOptions& given) {
   positive(op, "d_model", given.d_model());
   GPTOptions o = with_sizes(given);
   positive(op, "num_kv_heads", o.num_kv_heads());
-  if (!(o.norm_eps() >= 0)) check::fail(op, "norm_eps is ", o.norm_eps(), ": it must not be negative");
+  check::not_negative(op, "norm_eps", o.norm_eps());
   if (o.norm_eps() == 0) o.norm_eps(o.norm() == Norm::rms ? 1e-6 : 1e-5);
   positive(op, "hidden", o.hidden());
   if (given.head_size() == 0 && o.d_model() % o.num_heads() != 0)
@@ -60,9 +60,8 @@ GPTOptions completed(const char* op, const GPTOptions& given) {
   if (o.rotary_features() < 0 || o.rotary_features() > o.head_size() || o.rotary_features() % 2 != 0)
     check::fail(op, "rotary_features is ", o.rotary_features(), ", head_size ", o.head_size(),
                 ": it must be even and in 0 … head_size");
-  if (o.window() < 0) check::fail(op, "window is ", o.window(), ": it must not be negative");
-  for (const std::int64_t window : o.windows())
-    if (window < 0) check::fail(op, "a window of windows is ", window, ": it must not be negative");
+  check::not_negative(op, "window", o.window());
+  for (const std::int64_t window : o.windows()) check::not_negative(op, "a window of windows", window);
   const auto check_cap = [&](const char* name, double cap) {
     if (!(cap >= 0) || std::isinf(cap)) check::fail(op, name, " is ", cap, ": it must be finite and not negative");
   };

@@ -111,7 +111,7 @@ namespace {
 template <class L, class Base>
 void fill(ModuleList<Base>& layers, std::shared_ptr<UnaryLayer>& norm, const TransformerLayerOptions& o,
           std::int64_t num_layers, const char* op) {
-  if (num_layers < 0) check::fail(op, "num_layers is ", num_layers, ": it must not be negative");
+  check::not_negative(op, "num_layers", num_layers);
   fit::detail::check_numbers(op, AttentionOptions().dropout(o.dropout()));
   for (std::int64_t i = 0; i < num_layers; ++i) layers.add(L(o));
   if (o.final_norm().value_or(o.norm_first())) norm = std::make_shared<LayerNorm>(norm_of(o));

@@ -14,15 +14,6 @@
 #include "tensor/check.hpp"
 
 namespace fit::optim {
-namespace {
-
-// The limit may be infinite, which disables clipping.
-void check_limit(const char* op, const char* name, double value) {
-  if (!(value >= 0)) check::fail(op, name, " is ", value, ": it must not be negative");
-}
-
-}  // namespace
-
 // Adds sums of blocks in order. The size of a block does not depend on the number of threads.
 double sum_of_squares(const Tensor& x) {
   if (x.dtype() == bfloat16) {
@@ -135,7 +126,7 @@ double clip_grad_norm_(const Parameters& parameters, double max_norm, ErrorIfNon
 }
 
 double clip_grad_norm_(const Parameters& parameters, double max_norm, double norm_type, ErrorIfNonfinite check) {
-  check_limit("clip_grad_norm_", "max_norm", max_norm);
+  check::not_negative("clip_grad_norm_", "max_norm", max_norm);  // infinity: no clipping
   check_norm_type("clip_grad_norm_", norm_type);
   const NoGrad no_grad;
   std::vector<Tensor> all = clipped_gradients("clip_grad_norm_", parameters, max_norm);
@@ -149,7 +140,7 @@ double clip_grad_norm_(const Parameters& parameters, double max_norm, double nor
 }
 
 void clip_grad_value_(const Parameters& parameters, double limit) {
-  check_limit("clip_grad_value_", "limit", limit);
+  check::not_negative("clip_grad_value_", "limit", limit);  // infinity: no clipping
   const NoGrad no_grad;
   for (Tensor& g : clipped_gradients("clip_grad_value_", parameters, limit))
     if (!std::isinf(limit)) g.copy_(clamp(g, -limit, limit));

@@ -6,7 +6,7 @@
 namespace fit::optim {
 
 inline void check_not_negative(const char* op, const char* name, double value) {
-  if (!(value >= 0)) check::fail(op, name, " is ", value, ": it must not be negative");
+  check::not_negative(op, name, value);
   if (std::isinf(value)) check::fail(op, name, " is ", value, ": it must be finite");
 }
 

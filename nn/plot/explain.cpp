@@ -268,7 +268,7 @@ void write_name(std::ostream& out, const std::vector<std::int64_t>& which, std::
 std::string explain(const AttentionOptions& options, std::int64_t queries, std::int64_t keys) {
   if (queries < 1 || keys < 1)
     check::fail(explain_op, queries, " queries and ", keys, " keys: there must be at least one of each");
-  if (options.window() < 0) check::fail(explain_op, "window is ", options.window(), ": it must not be negative");
+  check::not_negative(explain_op, "window", options.window());
   const NoGrad no_grad;
   std::ostringstream out;
   write_heading(out, options, queries, keys);

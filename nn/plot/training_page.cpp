@@ -111,9 +111,8 @@ struct TrainingPage::State {
     const std::size_t end = path.size() - std::min<std::size_t>(5, path.size());
     if (!path.empty() && path.compare(end, 5, ".html") != 0)
       check::fail(training_page_op, "the path is '", path, "': it must end with .html");
-    if (options.steps() < 0) check::fail(training_page_op, "steps is ", options.steps(), ": it can't be negative");
-    if (!(options.seconds_between() >= 0))
-      check::fail(training_page_op, "seconds_between is ", options.seconds_between(), ": it must not be negative");
+    check::not_negative(training_page_op, "steps", options.steps());
+    check::not_negative(training_page_op, "seconds_between", options.seconds_between());
     stem.erase(end);
     for (const TrainingRow& row : options.before()) take(row);
     options.before({});

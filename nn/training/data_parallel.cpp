@@ -121,7 +121,7 @@ void DataParallel::discard_parts() {
 }
 
 double DataParallel::backward(const Tensor& loss, double weight) {
-  if (!(weight >= 0)) check::fail(data_parallel_op, "weight is ", weight, ": it must not be negative");
+  check::not_negative(data_parallel_op, "weight", weight);
   return backward(nn::mean_over(loss, weight));
 }
 

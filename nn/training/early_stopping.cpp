@@ -8,7 +8,7 @@
 namespace fit {
 
 EarlyStopping::EarlyStopping(int patience, double min_delta) : patience_(patience), min_delta_(min_delta) {
-  if (patience < 0) check::fail("EarlyStopping", "patience is ", patience, ": it can't be negative");
+  check::not_negative("EarlyStopping", "patience", patience);
   if (!(min_delta >= 0 && std::isfinite(min_delta)))
     check::fail("EarlyStopping", "min_delta is ", min_delta,
                 ": it must be finite and not negative, or a worse value would count as the best");

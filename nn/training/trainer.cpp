@@ -29,13 +29,12 @@ namespace {
 
 // The options, if they are in range; EarlyStopping checks its own.
 TrainerOptions checked(TrainerOptions o) {
-  if (o.steps() < 0) check::fail("Trainer", "steps is ", o.steps(), ": it can't be negative");
+  check::not_negative("Trainer", "steps", o.steps());
   if (o.accumulate() < 1) check::fail("Trainer", "accumulate is ", o.accumulate(), ": it must be at least 1");
   if (o.log_every() < 1) check::fail("Trainer", "log_every is ", o.log_every(), ": it must be at least 1");
-  if (o.save_every() < 0) check::fail("Trainer", "save_every is ", o.save_every(), ": it can't be negative");
-  if (!(o.save_minutes() >= 0))
-    check::fail("Trainer", "save_minutes is ", o.save_minutes(), ": it must not be negative");
-  if (!(o.clip_norm() >= 0)) check::fail("Trainer", "clip_norm is ", o.clip_norm(), ": it must not be negative");
+  check::not_negative("Trainer", "save_every", o.save_every());
+  check::not_negative("Trainer", "save_minutes", o.save_minutes());
+  check::not_negative("Trainer", "clip_norm", o.clip_norm());
   if (o.autocast() != float32 && o.autocast() != bfloat16)
     check::fail("Trainer", "autocast is ", o.autocast(), ": it must be bfloat16, or float32 for none");
   if (o.resume() && o.out().empty())

@@ -44,7 +44,7 @@ AttentionMask sliding_window_mask(std::int64_t n) {
 }
 
 AttentionMask global_tokens(std::int64_t n) {
-  if (n < 0) check::fail("global_tokens", "n is ", n, ": it must not be negative");
+  check::not_negative("global_tokens", "n", n);
   return [=](const At& at) { return at.key < n || at.query < n; };
 }
 
@@ -54,15 +54,14 @@ AttentionMask global_tokens(const Tensor& tokens) {
 }
 
 AttentionMask prefix_mask(std::int64_t length) {
-  if (length < 0) check::fail("prefix_mask", "length is ", length, ": it must not be negative");
+  check::not_negative("prefix_mask", "length", length);
   return [=](const At& at) { return at.key < length || at.key <= at.query; };
 }
 
 AttentionMask prefix_mask(const Tensor& length) {
   check::dtype("prefix_mask", "length", length, int64);
   if (length.rank() != 1) check::fail("prefix_mask", "length is ", length.shape(), ": it must be (B)");
-  for (const std::int64_t n : length.data<std::int64_t>())
-    if (n < 0) check::fail("prefix_mask", "a length is ", n, ": it must not be negative");
+  for (const std::int64_t n : length.data<std::int64_t>()) check::not_negative("prefix_mask", "a length", n);
   return [&](const At& at) { return at.key < length[at.batch] || at.key <= at.query; };
 }
 

@@ -16,7 +16,7 @@ std::int64_t channels_of(const char* op, const Tensor& x, const Tensor& weight, 
   const std::int64_t c = x.shape()[1];
   if (weight.defined()) check::floating(op, "weight", weight), check::shape(op, "weight", weight, {c});
   if (bias.defined()) check::floating(op, "bias", bias), check::shape(op, "bias", bias, {c});
-  if (!(eps >= 0)) check::fail(op, "eps is ", eps, ": it can't be negative");
+  check::not_negative(op, "eps", eps);
   return c;
 }
 

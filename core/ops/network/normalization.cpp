@@ -220,7 +220,7 @@ Tensor norm_rows(const char* op, Norm kind, const Tensor& x, const Tensor& weigh
   };
   consider("weight", weight);
   consider("bias", bias);
-  if (!(eps >= 0)) check::fail(op, "eps is ", eps, ": it can't be negative");
+  check::not_negative(op, "eps", eps);
   constexpr Precision p = Precision::float32;
   if (is_narrow(t) && is_narrow(result_dtype(p, t)) && !detail::wants_record({x, weight, bias}))
     return forward(kind, x, to_float32(weight), to_float32(bias), eps).y;

@@ -105,7 +105,7 @@ Tensor cdist(const Tensor& a, const Tensor& b, double p) {
   check::floating("cdist", "b", b);
   if (a.rank() < 2 || b.rank() < 2 || a.shape().back() != b.shape().back())
     check::fail("cdist", "a has shape ", a.shape(), ", b ", b.shape(), ": they must be [..., M, C] and [..., N, C]");
-  if (!(p >= 0)) check::fail("cdist", "p is ", p, ": it must not be negative");
+  check::not_negative("cdist", "p", p);
   return with_precision(Precision::float32, {a, b}, [&](const Tensor& a, const Tensor& b) {
     const Tensor x = unsqueeze(a, -2), y = unsqueeze(b, -3);
     check::broadcast("cdist", x.shape(), y.shape());

@@ -47,7 +47,7 @@ Tensor multinomial(const Tensor& weights, std::int64_t count, Replacement replac
   check::floating("multinomial", "weights", weights);
   if (weights.rank() != 1 && weights.rank() != 2)
     check::fail("multinomial", "weights has shape ", weights.shape(), ": it must be [C] or [N, C]");
-  if (count < 0) check::fail("multinomial", "count is ", count, ": it can't be negative");
+  check::not_negative("multinomial", "count", count);
   const NoGrad no_grad;
   const std::int64_t n = weights.shape().back(), rows = weights.rank() == 1 ? 1 : weights.shape()[0];
   const bool again = replacement == Replacement::yes;

@@ -99,7 +99,7 @@ Unique unique(const Tensor& x) {
 Tensor bincount(const Tensor& ids, const Tensor& weights, std::int64_t minimum) {
   check::dtype("bincount", "ids", ids, int64);
   if (ids.rank() != 1) check::fail("bincount", "ids has shape ", ids.shape(), ": it must be [N]");
-  if (minimum < 0) check::fail("bincount", "minimum is ", minimum, ": it can't be negative");
+  check::not_negative("bincount", "minimum", minimum);
   std::int64_t n = minimum;
   for (const std::int64_t id : ids.data<std::int64_t>()) {
     if (id < 0 || id == INT64_MAX)

@@ -173,7 +173,7 @@ Tensor arange(Scalar start, Scalar stop, Scalar step) {
 }
 
 Tensor arange(std::int64_t n) {
-  if (n < 0) check::fail("arange", "n is ", n, ": it can't be negative");
+  check::not_negative("arange", "n", n);
   Tensor y = Tensor::empty({n}, int64);
   std::int64_t* const p = y.fresh<std::int64_t>();
   for (std::int64_t i = 0; i < n; ++i) p[i] = i;
@@ -181,7 +181,7 @@ Tensor arange(std::int64_t n) {
 }
 
 Tensor linspace(double start, double stop, std::int64_t count, DType dtype) {
-  if (count < 0) check::fail("linspace", "count is ", count, ": it can't be negative");
+  check::not_negative("linspace", "count", count);
   if (!is_floating(dtype)) check::fail("linspace", "dtype is ", dtype, ": it must be ", check::floating_types);
   Tensor y = Tensor::empty({count}, dtype);
   // (stop - start) / 2 can't overflow; it has half as many steps.

@@ -187,7 +187,7 @@ Tensor bernoulli(const Tensor& p, Generator& g) {
 }
 
 Tensor randperm(std::int64_t n, Generator& g) {
-  if (n < 0) check::fail("randperm", "n is ", n, ": it can't be negative");
+  check::not_negative("randperm", "n", n);
   Tensor y = Tensor::empty({n}, DType::int64);
   std::int64_t* const p = y.fresh<std::int64_t>();
   for (std::int64_t i = 0; i < n; ++i) p[i] = i;

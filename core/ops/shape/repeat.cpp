@@ -21,7 +21,7 @@ Tensor reread(const Tensor& x, int axis, std::int64_t count, const From& from) {
 
 // count * n. Throws Error if count is negative, or if the result would have too many elements.
 std::int64_t times(const char* op, std::int64_t count, std::int64_t n) {
-  if (count < 0) check::fail(op, "a count is ", count, ": it can't be negative");
+  check::not_negative(op, "a count", count);
   if (n > 0 && count > max_elements / n)
     check::fail(op, "a count is ", count, ": the result would have too many elements");
   return count * n;

@@ -245,7 +245,7 @@ void LBFGS::check_options() const {
   check_not_negative(lbfgs_op, "tolerance_grad", o.tolerance_grad());
   check_not_negative(lbfgs_op, "tolerance_change", o.tolerance_change());
   if (o.max_iter() < 1) check::fail(lbfgs_op, "max_iter is ", o.max_iter(), ": it must be positive");
-  if (o.max_eval() < 0) check::fail(lbfgs_op, "max_eval is ", o.max_eval(), ": it must not be negative");
+  check::not_negative(lbfgs_op, "max_eval", o.max_eval());
   if (o.history_size() < 1) check::fail(lbfgs_op, "history_size is ", o.history_size(), ": it must be positive");
 }
 

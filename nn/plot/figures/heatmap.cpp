@@ -357,7 +357,7 @@ Figure heads(const Tensor& weights, const Options& options) {
     largest = std::max(largest, matrices.back().largest());
   }
   for (Matrix& m : matrices) m.digits = digits_of(largest, false);
-  if (options.columns() < 0) check::fail(op, "columns is ", options.columns(), ": it must not be negative");
+  check::not_negative(op, "columns", options.columns());
   Options shared = options;
   if (shared.xlabel().empty()) shared.xlabel("Key");
   if (shared.ylabel().empty()) shared.ylabel("Query");

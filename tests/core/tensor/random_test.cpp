@@ -223,7 +223,7 @@ TEST_CASE("randint, bernoulli, randperm", "[random]") {
     CHECK(std::abs(c - 1000) < 150);
   }
   CHECK(seen == 6);
-  CHECK_THROWS_WITH(randperm(-1, g), "[randperm] n is -1: it can't be negative");
+  CHECK_THROWS_WITH(randperm(-1, g), "[randperm] n is -1: it must not be negative");
 }
 
 TEST_CASE("a generator's state is its seed and its count of calls, also with several threads", "[random]") {

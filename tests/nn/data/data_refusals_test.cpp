@@ -21,7 +21,7 @@ TEST_CASE("data refuse numbers and shapes out of range", "[refusals]") {
   put(directory.file("nameless.csv"), "1,2\n3,4\n");
   const auto windows = text::TextWindows(arange(6).to(int64), 2, 1);
   check_refused({
-      {"count is -1: it can't be negative", [] { return data::weighted_sampler({1}, -1); }},
+      {"count is -1: it must not be negative", [] { return data::weighted_sampler({1}, -1); }},
       {"the weight of example 1 is -1",
        [] {
          return data::weighted_sampler({1, -1}, 1);

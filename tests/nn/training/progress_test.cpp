@@ -127,7 +127,7 @@ TEST_CASE("trainer: early stopping by hand", "[trainer]") {
   EarlyStopping never;
   for (int i = 0; i < 9; ++i) never.update(i);
   CHECK_FALSE(never.stop());
-  CHECK_THROWS_WITH(EarlyStopping(-1), "[EarlyStopping] patience is -1: it can't be negative");
+  CHECK_THROWS_WITH(EarlyStopping(-1), "[EarlyStopping] patience is -1: it must not be negative");
   for (const double wrong : {-0.5, std::nan(""), double{INFINITY}})
     CHECK_THROWS_WITH(EarlyStopping(2, wrong), Contains("it must be finite and not negative"));
 }
