@@ -67,10 +67,19 @@ template <class T>
 struct Matrix {
   T* data = nullptr;
   std::int64_t ld = 0;
-  bool transposed = false;
+};
+// The left factor of a product, which may be the transpose of what lies in memory.
+template <class T>
+struct LeftFactor {
+  LeftFactor(const T* data, std::int64_t ld, bool transposed = false) : data(data), ld(ld), transposed(transposed) {}
+  LeftFactor(const Matrix<const T>& m) : LeftFactor(m.data, m.ld) {}
+
+  const T* data;
+  std::int64_t ld;
+  bool transposed;
 };
 template <class T>
-Matrix<const T> transpose_of(const T* data, std::int64_t ld) {
+LeftFactor<T> transpose_of(const T* data, std::int64_t ld) {
   return {data, ld, true};
 }
 
@@ -89,11 +98,10 @@ struct Slices {
   const T *next = nullptr, *bias = nullptr;
 };
 
-// The product of matrices of float or double, of which only a may be transposed.
+// The product of matrices of float or double. slices: one after the other, without a bias, if null.
 template <class T>
-void macro_kernel(const ProductSizes& size, T alpha, const Matrix<const OfAlpha<T>>& a,
-                  const Matrix<const OfAlpha<T>>& b, const Matrix<OfAlpha<T>>& c, Write write,
-                  const Slices<OfAlpha<T>>& slices = {});
+void macro_kernel(ProductSizes size, T alpha, LeftFactor<OfAlpha<T>> a, Matrix<const OfAlpha<T>> b,
+                  Matrix<OfAlpha<T>> c, Write write, const Slices<OfAlpha<T>>* slices = nullptr);
 
 }  // namespace FIT_ISA_NAMESPACE
 }  // namespace fit::kernels

@@ -185,12 +185,12 @@ void micro_kernels_of(std::int64_t vectors, const Slice<T>& s, std::int64_t m, c
 }  // namespace
 
 template <class T>
-void macro_kernel(const ProductSizes& size, T alpha, const Matrix<const OfAlpha<T>>& a,
-                  const Matrix<const OfAlpha<T>>& b, const Matrix<OfAlpha<T>>& c, Write write,
-                  const Slices<OfAlpha<T>>& slices) {
+void macro_kernel(ProductSizes size, T alpha, LeftFactor<OfAlpha<T>> a, Matrix<const OfAlpha<T>> b,
+                  Matrix<OfAlpha<T>> c, Write write, const Slices<OfAlpha<T>>* slices) {
   constexpr std::int64_t W = Vec<T>::size;
-  const std::int64_t m = size.m, n = size.n, slice_step = slices.step;
-  const T *const left_factor = a.data, *const next = slices.next, *const bias = slices.bias;
+  const auto [slice_step, next, bias] = slices ? *slices : Slices<T>();
+  const std::int64_t m = size.m, n = size.n;
+  const T* const left_factor = a.data;
   T* to = c.data;
   Slice<T> s{size.k, a.ld, 1, b.ld, c.ld, alpha, write == Write::add, b.data, bias, W, next ? next - b.data : 0};
   if (a.transposed) s.row = 1, s.col = a.ld;
@@ -216,9 +216,8 @@ void macro_kernel(const ProductSizes& size, T alpha, const Matrix<const OfAlpha<
   }
 }
 
-#define FIT_MACRO_KERNEL(T)                                                                                            \
-  template void macro_kernel(const ProductSizes&, T, const Matrix<const T>&, const Matrix<const T>&, const Matrix<T>&, \
-                             Write, const Slices<T>&);
+#define FIT_MACRO_KERNEL(T) \
+  template void macro_kernel(ProductSizes, T, LeftFactor<T>, Matrix<const T>, Matrix<T>, Write, const Slices<T>*);
 FIT_MACRO_KERNEL(float)
 FIT_MACRO_KERNEL(double)
 #undef FIT_MACRO_KERNEL

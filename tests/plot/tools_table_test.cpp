@@ -40,6 +40,9 @@ const std::set<std::string> others = {
     "nn.hpp",
     "nn/training/training_listener.hpp",  // trainer_test, trainer_page_test
     "nn/training/interrupt.hpp",
+    "nn/training/early_stopping.hpp",
+    "nn/training/metrics_log.hpp",
+    "nn/training/progress_bar.hpp",
     "nn/distributions/distributions.hpp",
     "five_minutes_page.hpp",        // five_minutes_page_test
     "nn/training/tensorboard.hpp",  // tensorboard_test
