@@ -67,4 +67,6 @@ void mistake() {
 void mistake() { NoGrad(); }
 #elif MISTAKE == 24  // says: declared with attribute
 void mistake() { Reproducible(); }
+#elif MISTAKE == 25  // says: of a result, it would change nothing: p.set_grad(g), x.copy_(v)
+void mistake(nn::Linear& layer, const Tensor& g) { layer.weight.grad() = g; }
 #endif

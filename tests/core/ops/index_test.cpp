@@ -184,6 +184,9 @@ TEST_CASE("only brackets on the tensor itself can be assigned to", "[index]") {
   STATIC_REQUIRE_FALSE(std::is_assignable_v<Nested, Tensor>);
   STATIC_REQUIRE_FALSE(std::is_assignable_v<Read, Tensor>);
   STATIC_REQUIRE_FALSE(std::is_assignable_v<Indexed&, Tensor>);
+  STATIC_REQUIRE(std::is_assignable_v<Tensor&, Tensor>);
+  STATIC_REQUIRE_FALSE(std::is_assignable_v<Tensor, Tensor>);  // p.grad() = g, x.reshape({2}) = v
+  STATIC_REQUIRE_FALSE(std::is_assignable_v<Tensor, const Tensor&>);
 }
 
 TEST_CASE("assignments are recorded", "[index]") {

@@ -105,17 +105,19 @@ class Tensor {
   }
   /// Moves the handle; `o` becomes undefined.
   Tensor(Tensor&& o) noexcept : impl_(std::exchange(o.impl_, nullptr)) {}
-  /// Makes this a handle to the elements of `o`.
-  Tensor& operator=(const Tensor& o) noexcept {
+  /// Makes this a handle to the elements of `o`. It is for variables: the result of a call, as in p.grad() = g, can't
+  /// be assigned to.
+  Tensor& operator=(const Tensor& o) & noexcept {
     Tensor copy(o);
     std::swap(impl_, copy.impl_);
     return *this;
   }
-  Tensor& operator=(Tensor&& o) noexcept {
+  Tensor& operator=(Tensor&& o) & noexcept {
     std::swap(impl_, o.impl_);
     o.reset();
     return *this;
   }
+  void operator=(const Tensor& o) && = delete;  // of a result, it would change nothing: p.set_grad(g), x.copy_(v)
   ~Tensor() { reset(); }
 
   // ---- properties
