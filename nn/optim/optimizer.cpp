@@ -50,8 +50,12 @@ Parameters::Parameters(StateDict named) : named_(std::move(named)) {}
 Parameters::Parameters(std::initializer_list<Tensor> list) : Parameters(std::vector<Tensor>(list)) {}
 
 Parameters::Parameters(const std::vector<Tensor>& list) {
-  for (const Tensor& p : list) named_.emplace_back(std::string(), p);
+  for (const Tensor& p : list) add(p);
 }
+
+void Parameters::add(const Parameters& part) { named_.insert(named_.end(), part.named_.begin(), part.named_.end()); }
+
+void Parameters::add(const Tensor& parameter) { named_.emplace_back(std::string(), parameter); }
 
 StateDict checked_parameters(const char* op, const Parameters& parameters, const StateDict& before) {
   std::unordered_set<const void*> tensors;

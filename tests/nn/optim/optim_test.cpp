@@ -321,6 +321,28 @@ TEST_CASE("groups have options of their own") {
   CHECK(a.detach().to_vector<float>()[0] == Approx(0.9));
 }
 
+TEST_CASE("the parameters of several layers are joined in braces") {
+  nn::Linear encoder(2, 3), decoder(3, 1);
+  const Tensor scale = ones({}).requires_grad_();
+  const auto names = [](const optim::Optimizer& optimizer) {
+    std::vector<std::string> all;
+    for (const auto& [name, parameter] : optimizer.named_parameters()) all.push_back(name);
+    return all;
+  };
+  optim::SGD optimizer({encoder.parameters(), decoder.parameters(), scale}, 1);
+  CHECK(names(optimizer) == std::vector<std::string>{"0", "1", "2", "3", "4"});
+  CHECK(names(optim::Adam({encoder.named_parameters(), scale})) == std::vector<std::string>{"weight", "bias", "2"});
+  CHECK_THROWS_WITH(optim::Adam({encoder.named_parameters(), decoder.named_parameters()}),
+                    Contains("the name weight is there twice"));
+  CHECK_THROWS_WITH(optim::Adam({encoder.parameters(), encoder.bias}), Contains("of shape [3] is there twice"));
+  for (const Tensor& p : optimizer.trained()) Tensor(p).set_grad(ones_like(p));
+  CHECK(optim::clip_grad_norm_({encoder.parameters(), decoder.parameters(), scale}, 1) == Approx(std::sqrt(14.)));
+  optimizer.step();
+  CHECK(scale.item() == Approx(1 - 1 / std::sqrt(14.)));
+  optim::ExponentialMovingAverage average({encoder.parameters(), decoder.parameters()}, 0.5);
+  CHECK(average.state_dict().size() == 4);
+}
+
 TEST_CASE("weight decay is for matrices, and for embeddings on request") {
   const nn::Sequential net(nn::Embedding(5, 4), nn::LayerNorm(4), nn::Linear(4, 3));
   const auto names = [](const optim::Parameters& parameters) {

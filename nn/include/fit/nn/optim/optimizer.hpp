@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -22,18 +23,28 @@ class World;
 
 namespace fit::optim {
 
-/// The parameters to train: net.parameters(), net.named_parameters(), or {w, b}. A parameter without a name gets its
-/// number, "0", "1" …
+/// The parameters to train: net.parameters(), net.named_parameters(), {w, b}, or those of several layers,
+/// {encoder.parameters(), decoder.parameters(), scale}. A parameter without a name gets its number, "0", "1" …
 class Parameters {
+  template <class Part>
+  static constexpr bool is_part = std::is_convertible_v<const Part&, Parameters> || std::is_base_of_v<Tensor, Part>;
+
  public:
   Parameters(const std::vector<Tensor>& list);
   Parameters(std::initializer_list<Tensor> list);
+  template <class... Parts, class = std::enable_if_t<(sizeof...(Parts) > 1) && (is_part<Parts> && ...)>>
+  Parameters(const Parts&... parts) {
+    (add(parts), ...);
+  }
   Parameters(StateDict named);
   Parameters(const nn::Layer&) = delete;  // give layer.named_parameters()
   /// The parameters by name.
   const StateDict& named() const { return named_; }
 
  private:
+  void add(const Parameters& part);
+  void add(const Tensor& parameter);
+
   StateDict named_;
 };
 
