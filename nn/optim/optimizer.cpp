@@ -277,6 +277,14 @@ StateDict Optimizer::state_dict() const {
 struct Optimizer::Loading {
   explicit Loading(const StateDict& state) : given(state.begin(), state.end()) {}
 
+  // A state without any group is told of by read_values().
+  void expect_groups(const char* op, std::size_t groups) const {
+    std::size_t saved = 0;
+    while (given.count(option_name("lr", saved)) != 0) ++saved;
+    if (saved != 0 && saved != groups)
+      check::fail("load_state_dict", "the number of groups of parameters is ", saved, " in the state and ", groups,
+                  " in this ", op, ": give it those of the other (add_param_group() adds one); nothing was loaded");
+  }
   // The options of a group; those that the state does not name keep their values.
   void read_options(std::vector<Option>& options, std::size_t group) {
     for (Option& o : options) {
@@ -326,6 +334,7 @@ struct Optimizer::Loading {
 
 void Optimizer::load_state_dict(const StateDict& state) {
   Loading loading(state);
+  loading.expect_groups(op_, groups());
   std::vector<Slot> loaded = slots_;
   std::vector<std::vector<Option>> before;
   for (std::size_t group = 0; group < groups(); ++group) before.push_back(option_list(group));

@@ -162,4 +162,20 @@ TEST_CASE("an optimiser's state has the names of its parameters, and is loaded w
   CHECK_THROWS_WITH(optimizer.load_state_dict(wrong), Contains("the state has step -1 for 0.weight"));
 }
 
+TEST_CASE("the state of an optimiser with another number of groups is refused by their numbers") {
+  const Tensor w = ones({2}).requires_grad_(), b = ones({}).requires_grad_();
+  optim::Adam one({w}, 0.1), two({w}, 0.2);
+  two.add_param_group({{b}, optim::AdamOptions()});
+  sum(w * b).backward();
+  one.step(), two.step();
+  CHECK_THROWS_WITH(one.load_state_dict(two.state_dict()),
+                    Contains("the number of groups of parameters is 2 in the state and 1 in this Adam"));
+  CHECK_THROWS_WITH(two.load_state_dict(one.state_dict()),
+                    Contains("the number of groups of parameters is 1 in the state and 2 in this Adam"));
+  CHECK(one.lr() == 0.1);
+  one.add_param_group({{b}, optim::AdamOptions()});
+  CHECK_NOTHROW(one.load_state_dict(two.state_dict()));
+  CHECK(one.lr() == 0.2);
+}
+
 }  // namespace fit::test::optim_state_test
