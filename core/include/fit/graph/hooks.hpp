@@ -11,7 +11,8 @@
 /// Observer::node_left() (observer.hpp) is called between the nodes of the graph.
 namespace fit {
 
-/// Holds a hook, and removes it when destroyed.
+/// Holds a hook, and removes it when destroyed: in a function, before its result is differentiated. keep() leaves the
+/// hook as long as the graph or the leaf lives.
 using GradHook = Attachment;
 
 namespace detail {

@@ -110,7 +110,10 @@ class Parameter : public detail::TensorMember {
   std::shared_ptr<detail::Parametrized> parametrized_;
 };
 
-/// A tensor that is saved with the layer but not trained. An undefined buffer means "none".
+/// A tensor that is saved with the layer but not trained. An undefined buffer means "none". forward() is const, so it
+/// changes a buffer through another handle, and under NoGrad if the change depends on parameters:
+///
+///     { const NoGrad no_grad;  Tensor(running).mul_(0.9).add_(0.1 * mean(x, 0)); }
 class Buffer : public detail::TensorMember {
  public:
   Buffer() noexcept : TensorMember(Kind::buffer) {}

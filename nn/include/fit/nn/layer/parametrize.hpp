@@ -19,9 +19,9 @@
 /// after remove_parametrization().
 namespace fit::nn {
 
-/// Makes p.value() return by(tensor of p), computed at each call. For a quantised p (quantize.hpp), `by` gets the
-/// dequantised weights. Throws Error, and changes nothing, if p is undefined, or `by` returns another shape or type.
-/// The same if p is parametrised already: use a Sequential for several layers.
+/// Makes p.value() return by(tensor of p), computed at each call, and once here. For a quantised p (quantize.hpp), `by`
+/// gets the dequantised weights. Throws Error, and changes nothing, if p is undefined, or `by` returns another shape or
+/// type. The same if p is parametrised already: use a Sequential for several layers.
 void parametrize(Parameter& p, std::shared_ptr<UnaryLayer> by);
 template <class L, class = std::enable_if_t<std::is_base_of_v<UnaryLayer, std::decay_t<L>>>>
 void parametrize(Parameter& p, L&& by) {
