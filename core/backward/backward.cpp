@@ -404,7 +404,8 @@ const detail::Output& wanted(const detail::Node& n, int i) {
 [[noreturn]] void fail_changed(const char* op, const Shape& shape, std::uint32_t then, std::uint32_t now) {
   check::fail("backward", "a tensor of shape ", shape, " that ", op,
               " needs for its gradient was changed in place after it was recorded (version ", then, " then, ", now,
-              " now): change a clone() of it instead");
+              " now): change a clone() of it instead; if it is a weight that an optimiser's step() has changed since, "
+              "compute the result anew after the step");
 }
 
 }  // namespace

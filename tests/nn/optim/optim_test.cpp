@@ -343,6 +343,20 @@ TEST_CASE("the parameters of several layers are joined in braces") {
   CHECK(average.state_dict().size() == 4);
 }
 
+TEST_CASE("a result from before a step can't be differentiated after it, and must be computed anew") {
+  nn::Linear generator(2, 2), critic(2, 1);
+  optim::SGD optimizer(critic.parameters(), 0.1);
+  const Tensor made = generator(ones({1, 2})), score = sum(critic(made));
+  score.backward(retain_graph);
+  optimizer.step();
+  CHECK_THROWS_WITH(score.backward(), Contains("of shape [1, 2] that linear needs") &&
+                                          Contains("(version 1 then, 2 now)") &&
+                                          Contains("compute the result anew after the step"));
+  generator.zero_grad();
+  sum(critic(made)).backward();  // of the critic after its step
+  CHECK(equal(generator.bias.grad(), critic.weight.detach()[0]));
+}
+
 TEST_CASE("weight decay is for matrices, and for embeddings on request") {
   const nn::Sequential net(nn::Embedding(5, 4), nn::LayerNorm(4), nn::Linear(4, 3));
   const auto names = [](const optim::Parameters& parameters) {
