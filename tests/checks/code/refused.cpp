@@ -69,4 +69,12 @@ void mistake() { NoGrad(); }
 void mistake() { Reproducible(); }
 #elif MISTAKE == 25  // says: of a result, it would change nothing: p.set_grad(g), x.copy_(v)
 void mistake(nn::Linear& layer, const Tensor& g) { layer.weight.grad() = g; }
+#elif MISTAKE == 26  // says: give nn::Parameter(x), or under NoGrad copy_(x), which an optimiser sees
+void mistake(nn::Linear& layer, const Tensor& x) { layer.weight = x; }
+#elif MISTAKE == 27  // says: give nn::Buffer(x), or copy_(x)
+void mistake(nn::BatchNorm& layer, const Tensor& x) { layer.running_mean = 2 * x; }
+#elif MISTAKE == 28  // says: a layer is not copied: std::move() it in, or give a shared_ptr
+void mistake(nn::Linear& hidden, nn::Linear& out) { nn::Sequential net{hidden, out}; }
+#elif MISTAKE == 29  // says: a layer is not copied: std::move() it in, or give a shared_ptr
+void mistake(nn::Linear& block) { nn::ModuleList<nn::Linear> blocks{nn::Linear(2, 3), block}; }
 #endif

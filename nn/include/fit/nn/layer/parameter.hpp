@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "fit/int8/int8.hpp"
@@ -58,6 +59,10 @@ class TensorMember : public Tensor, public Member {
   void hold(const Tensor& t) noexcept;
 };
 
+/// A tensor that is no member of a layer.
+template <class T>
+using IfOther = std::enable_if_t<std::is_base_of_v<Tensor, T> && !std::is_base_of_v<TensorMember, T>>;
+
 /// The parameters of layers in an optimiser or an average, which a layer may lose: `net.fc = nn::Linear(2, 3)`.
 class HeldByLayers {
  public:
@@ -81,6 +86,8 @@ class Parameter : public detail::TensorMember {
   Parameter() noexcept : TensorMember(Kind::parameter) {}
   /// Shares the buffer of `value`, detached from its graph. Throws Error if `value` is not floating.
   explicit Parameter(const Tensor& value);
+  template <class T, class = detail::IfOther<T>>
+  void operator=(const T&) = delete;  // give nn::Parameter(x), or under NoGrad copy_(x), which an optimiser sees
 
   /// The tensor that a layer computes with: this one, or a computed one (see parametrize.hpp and quantize.hpp).
   Tensor value() const { return parametrized_ ? computed() : Tensor(*this); }
@@ -119,6 +126,8 @@ class Buffer : public detail::TensorMember {
   Buffer() noexcept : TensorMember(Kind::buffer) {}
   /// Shares the buffer of `value`, detached from its graph.
   explicit Buffer(const Tensor& value) : TensorMember(Kind::buffer, value.defined() ? value.detach() : value) {}
+  template <class T, class = detail::IfOther<T>>
+  void operator=(const T&) = delete;  // give nn::Buffer(x), or copy_(x)
 };
 
 /// All elements of the tensors one behind the other, [N], for example of model.parameters() or of their gradients. The

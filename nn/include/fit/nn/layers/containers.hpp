@@ -35,8 +35,12 @@ std::shared_ptr<L> hold_one(const std::string& holder, T&& layer) {
 
 /// Layers that are moved in, or pointers: a layer is not copied.
 template <class... Layers>
-using IfHandedIn = std::enable_if_t<(
-    !(std::is_lvalue_reference_v<Layers> && std::is_base_of_v<Layer, std::remove_reference_t<Layers>>)&&...)>;
+inline constexpr bool handed_in = (!(std::is_lvalue_reference_v<Layers> &&
+                                     std::is_base_of_v<Layer, std::remove_reference_t<Layers>>)&&...);
+template <class... Layers>
+using IfHandedIn = std::enable_if_t<handed_in<Layers...>>;
+template <class... Layers>
+using IfCopied = std::enable_if_t<!handed_in<Layers...>, int>;
 
 template <class L, class T>
 struct IsHeld : std::is_base_of<L, T> {};
@@ -115,6 +119,8 @@ class Sequential final : public detail::LayerList<UnaryLayer, UnaryLayer> {
   explicit Sequential(Layers&&... layers) {
     (add(std::forward<Layers>(layers)), ...);
   }
+  template <class... Layers, detail::IfCopied<Layers...> = 0>
+  explicit Sequential(Layers&&...) = delete;  // a layer is not copied: std::move() it in, or give a shared_ptr
   Tensor forward(const Tensor& x) const override;
   void fields(Fields& f) override;
 };
@@ -132,6 +138,8 @@ class ModuleList final : public detail::LayerList<Layer, L> {
   explicit ModuleList(Layers&&... layers) {
     (this->add(std::forward<Layers>(layers)), ...);
   }
+  template <class... Layers, detail::IfCopied<Layers...> = 0>
+  explicit ModuleList(Layers&&...) = delete;  // a layer is not copied: std::move() it in, or give a shared_ptr
   void fields(Fields& f) override { f.self(*this), this->list(f); }
 };
 
