@@ -29,6 +29,10 @@ bool must_record(const char* op, const Tensor& x, const Tensor& operand) {
   const bool wanted = x.requires_grad() || (operand.defined() && operand.requires_grad());
   if (!grad_enabled() || !wanted || !is_floating(x.dtype())) return false;
   if (x.requires_grad() && x.is_leaf()) fail_leaf(op, x);
+  if (x.impl()->frozen_leaf)  // a target network that follows: its weights would become a part of the graph
+    check::fail(
+        op, "the tensor of shape ", x.shape(),
+        " is a frozen leaf, and would become the result of tensors that want gradients: change it under NoGrad");
   if (x.impl()->storage->refs.load(std::memory_order_acquire) != 1)
     check::fail(op, "the change of the tensor of shape ", x.shape(),
                 " must be recorded, but another tensor or a recorded operation shares its buffer: use the out-of-place "

@@ -5,7 +5,7 @@
 namespace fit {
 
 /// Whether a change of x by `operand` (may be undefined) must be recorded. Throws Error if it can't be: x is a leaf
-/// that requires a gradient, or another tensor or a recorded operation shares its buffer.
+/// that requires a gradient or is frozen, or another tensor or a recorded operation shares its buffer.
 bool must_record(const char* op, const Tensor& x, const Tensor& operand);
 
 /// Moves the elements and the history of `result` to x and all its handles.

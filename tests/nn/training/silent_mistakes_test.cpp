@@ -442,6 +442,27 @@ TEST_CASE("names with a prefix are paired with those that they end in", "[silent
   CHECK_THROWS_WITH(net.load_state_dict(linear.state_dict()), Contains("every name was given without the prefix '0.'"));
 }
 
+// Its weights became results: gradients of the loss went through them into the net, and their graph grew in each step.
+TEST_CASE("a frozen target network that follows outside of NoGrad is told so", "[silent]") {
+  nn::Linear net(2, 1);
+  const auto target = nn::clone(net);
+  target->freeze();
+  const Tensor before = target->weight.detach().clone();
+  CHECK_THROWS_WITH(target->weight.add_(0.1 * net.weight),
+                    Contains("[add_] the tensor of shape [1, 2] is a frozen leaf") && Contains("under NoGrad"));
+  CHECK_THROWS_WITH(target->weight.copy_(0.1 * net.weight), Contains("[copy_]"));
+  CHECK_THROWS_WITH(index_put_(target->weight, {Index(0)}, net.weight[0]), Contains("is a frozen leaf"));
+  CHECK_NOTHROW(target->weight.mul_(0.9).add_(0.1 * net.weight.detach()));
+  {
+    const NoGrad no_grad;
+    target->weight.copy_(before).add_(net.weight);
+  }
+  CHECK(target->weight.frozen());
+  CHECK(equal(target->weight.detach(), 2 * before));
+  nn::vector_to_parameters(0.5 * nn::parameters_to_vector(net.parameters()), target->parameters());
+  CHECK(equal(target->weight.detach(), 0.5 * before));
+}
+
 TEST_CASE("messages name what the caller wrote", "[silent]") {
   CHECK_THROWS_WITH(nn::GPT(small().dropout(10)), Contains("[GPT] dropout is 10"));
   CHECK_NOTHROW(nn::GPTAttention(small().num_layers(0)));

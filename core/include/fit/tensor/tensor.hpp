@@ -209,8 +209,9 @@ class Tensor {
 
   // ---- changes in place; version() counts them. They return this tensor. `o` broadcasts to this shape and is
   // converted to this type. Arithmetic throws Error if an int64 or boolean tensor can't hold the result. A leaf that
-  // requires a gradient can be changed under NoGrad only. While operations are recorded, a change of the result of a
-  // recorded operation is recorded, too; it throws Error if another tensor or a recorded operation shares the buffer.
+  // requires a gradient can be changed under NoGrad only, and a frozen one, too, by tensors that require one. While
+  // operations are recorded, a change of the result of a recorded operation is recorded, too; it throws Error if
+  // another tensor or a recorded operation shares the buffer.
   Tensor& add_(const Tensor& o);
   Tensor& sub_(const Tensor& o);
   Tensor& mul_(const Tensor& o);
