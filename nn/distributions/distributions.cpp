@@ -21,14 +21,14 @@ void check_parameter(const char* op, const char* name, const Tensor& x) {
   if (any(isnan(x)).item<bool>()) check::fail(op, name, " has NaN");
 }
 
-// Broadcasts two parameters.
+// Broadcasts and promotes two parameters: under Autocast, a mean may be bfloat16 beside a deviation exp(x) in float32.
 std::pair<Tensor, Tensor> parameters(const char* op, const char* a_name, const Tensor& a, const char* b_name,
                                      const Tensor& b) {
   check_parameter(op, a_name, a);
   check_parameter(op, b_name, b);
-  check::same_dtype(op, a_name, a, b_name, b);
+  const DType type = promote(a.dtype(), b.dtype());
   const Shape shape = check::broadcast(op, a.shape(), b.shape());
-  return {wide(a, shape), wide(b, shape)};
+  return {wide(a.to(type), shape), wide(b.to(type), shape)};
 }
 
 void expect(const char* op, const Tensor& holds, const char* problem) {

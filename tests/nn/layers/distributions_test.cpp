@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "fit/graph/autocast.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 #include "support/tensors.hpp"
@@ -158,6 +159,20 @@ TEST_CASE("samples of a uniform distribution are below its upper end, and as lik
   const Tensor low = tensor(1e6), samples = d::Uniform(low, low + 0.5).sample({8000}, g);  // 8 numbers: 1e6 + i / 16
   for (int i = 0; i < 8; ++i) CHECK(sum(samples == low + i / 16.).item() == Approx(1000).margin(150));
   CHECK(test::values(d::Uniform(tensor({1e8}), tensor({1e8 + 8})).sample({100}, g)) == std::vector<double>(100, 1e8));
+}
+
+TEST_CASE("parameters of two floating types are promoted") {
+  const Tensor loc = tensor({0.5, -1.}).to(bfloat16).requires_grad_(), scale = tensor({1., 3.});
+  const Tensor value = tensor({0.3, 0.7});
+  const d::Normal mixed(loc, scale), same(loc.detach().to(float32), scale);
+  CHECK(equal(mixed.log_prob(value).detach(), same.log_prob(value)));
+  CHECK(mixed.sample().dtype() == float32);
+  sum(mixed.log_prob(value)).backward();
+  CHECK(loc.grad().dtype() == bfloat16);
+  CHECK(d::Uniform(zeros({2}), ones({2}, float64)).sample().dtype() == float64);
+  const Autocast bf16(bfloat16);  // as a network gives them
+  const Tensor mean = linear(ones({1, 2}), ones({2, 2})), deviation = exp(mean);
+  CHECK(d::Normal(mean, deviation).log_prob(mean).dtype() == deviation.dtype());
 }
 
 TEST_CASE("distributions refuse wrong parameters and values") {

@@ -11,10 +11,10 @@
 ///     distributions::Categorical policy = distributions::Categorical::from_logits(net(state));
 ///     Tensor action = policy.sample(), loss = -mean(policy.log_prob(action) * reward);
 ///
-/// Parameters broadcast; their common shape, without the classes of Categorical, is the batch's. sample(shape) gives
-/// [shape..., batch...] without a gradient; rsample(shape) gives a sample with a gradient (Kingma & Welling 2014).
-/// log_prob(value) broadcasts value with the batch. Values and parameters outside of their range throw Error,
-/// and so do parameters that are NaN.
+/// Parameters broadcast, and mixed floating types are promoted. Their common shape, without the classes of Categorical,
+/// is the batch's. sample(shape) gives [shape..., batch...] without a gradient; rsample(shape) gives a sample with a
+/// gradient (Kingma & Welling 2014). log_prob(value) broadcasts value with the batch. Values and parameters outside of
+/// their range throw Error, and so do parameters that are NaN.
 namespace fit::distributions {
 
 /// The normal distribution with mean `loc` and standard deviation `scale` > 0.
