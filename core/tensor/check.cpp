@@ -18,7 +18,9 @@ void fail_parts(const char* op, std::initializer_list<Part> parts) {
 }
 
 void fail_undefined(const char* op, const char* name) {
-  fail(op, name, " is undefined: give it a value first (zeros, tensor, ...); a gradient gets one by backward()");
+  fail(op, name,
+       " is undefined: give it a value first (zeros, tensor, ...); a gradient gets one by backward(), "
+       "and a parametrised parameter has its own in value()");
 }
 
 void fail_int8(const char* op, const char* name, const Tensor& x) {

@@ -68,7 +68,9 @@ std::int64_t Scalar::to_integer(const char* op) const {
 }
 
 void Tensor::throw_undefined() {
-  throw Error("[tensor] an undefined tensor was used: give it a value first (zeros, tensor, ...)");
+  throw Error(
+      "[tensor] an undefined tensor was used: give it a value first (zeros, tensor, ...); a parametrised "
+      "parameter has its own in value()");
 }
 
 void Tensor::throw_dtype(DType asked) const {

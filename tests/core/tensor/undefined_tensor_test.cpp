@@ -9,7 +9,8 @@ namespace fit::test::undefined_tensor_test {
 
 TEST_CASE("an undefined tensor is named by operation and argument, also where there is no row of the table", "[ops]") {
   const std::string rule =
-      " is undefined: give it a value first (zeros, tensor, ...); a gradient gets one by backward()";
+      " is undefined: give it a value first (zeros, tensor, ...); a gradient gets one by backward(), and a "
+      "parametrised parameter has its own in value()";
   const Tensor x = ones({2}), none;
   const auto told = [&](const std::string& what, FunctionRef<void()> f) {
     INFO(what);
