@@ -69,7 +69,8 @@ inline void dtype(const char* op, const char* name, const Tensor& x, DType t) {
 inline void same_dtype(const char* op, const char* a_name, const Tensor& a, const char* b_name, const Tensor& b) {
   defined(op, a_name, a, b_name, b);
   if (a.dtype() != b.dtype())
-    fail(op, a_name, " is ", a.dtype(), ", ", b_name, " is ", b.dtype(), ": both must have one type");
+    fail(op, a_name, " is ", a.dtype(), ", ", b_name, " is ", b.dtype(),
+         ": both must have one type; convert one with .to(", promote(a.dtype(), b.dtype()), ')');
 }
 
 inline void shape(const char* op, const char* name, const Tensor& x, const Shape& s) {

@@ -176,6 +176,12 @@ TEST_CASE("bad assignments change nothing", "[index]") {
   CHECK(x.version() == 0);
 }
 
+TEST_CASE("what takes no two types says which one to convert to", "[index]") {
+  CHECK_THROWS_WITH(index_add(zeros({3, 4}), 0, tensor({0}), zeros({1, 4}, bfloat16)),
+                    Contains("[index_add] x is float32, src is bfloat16: both must have one type; convert one with "
+                             ".to(float32)"));
+}
+
 TEST_CASE("only brackets on the tensor itself can be assigned to", "[index]") {
   using Element = decltype(std::declval<Tensor&>()[0]);
   using Nested = decltype(std::declval<Tensor&>()[0][0]);
