@@ -1,8 +1,10 @@
 #include "fit/nn/attention/attention_context.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "attention/attend.hpp"
+#include "attention/keep_padding.hpp"
 #include "fit/ops/ops.hpp"
 #include "tensor/check.hpp"
 
@@ -84,8 +86,15 @@ AttentionContext without_padding(const Tensor& mask, const Tensor& x) {
 
 // ---- Unpadding -----------------------------------------------------------------------------------------------------
 
+namespace {
+thread_local bool keeps_padding = false;
+}  // namespace
+
+KeepPadding::KeepPadding() noexcept : before_(std::exchange(keeps_padding, true)) {}
+KeepPadding::~KeepPadding() { keeps_padding = before_; }
+
 std::optional<Unpadding> Unpadding::of(const Tensor& mask, const Shape& sequences) {
-  if (!mask.defined() || sequences.rank() != 3) return std::nullopt;
+  if (keeps_padding || !mask.defined() || sequences.rank() != 3) return std::nullopt;
   const std::int64_t batch = sequences[0], length = sequences[1];
   if (mask.shape() != Shape{batch, 1, length} && mask.shape() != Shape{batch, 1, 1, length}) return std::nullopt;
   Unpadding u;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "attention/keep_padding.hpp"
 #include "fit/ops/ops.hpp"
 #include "tensor/check.hpp"
 
@@ -124,8 +125,10 @@ void run_with_other_values(Runs& runs, const Caller& run) {
     }
   };
   std::optional<Run> wild = tried(random);
-  // An encoder computes without the padding of a mask, by other operations.
-  if (!wild || !alike(*wild, runs.all[0])) wild = tried(unmasked);
+  // An encoder computes without the padding of a mask, by other operations. But the mask must vary, so that what is
+  // computed from it is no constant.
+  if (const KeepPadding same_operations; wild && !alike(*wild, runs.all[0])) wild = tried(random);
+  if (!wild) wild = tried(unmasked);
   if (wild) add_values(runs, std::move(*wild));
 }
 

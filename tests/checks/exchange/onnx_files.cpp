@@ -432,13 +432,29 @@ void refused_masks() {
          {"mask with padding", "true everywhere"});
   const auto of_ids = [&](const Inputs& in) { return bert(in[0], create_padding_mask(in[0], 0)); };
   refuse("padding of ids", [&](const std::string& p) { nn::save_onnx(p, bert, {ids}, of_ids); },
-         {"other operations with other values"});
+         {"operation attention", "[2, 1, 6] of boolean", "computed from the inputs"});
   const auto turned = [](const Inputs& in) { return where(logical_not(in[1]), in[0], 0); };
   refuse("a turned mask",
          [&](const std::string& p) {
            nn::save_onnx(p, nothing(), {randn({2, 6}), ones({2, 6}, boolean)}, turned);
          },
          {"operation where", "computed from the inputs"});
+  const Tensor all = ones({2, 1, 1, 6}, boolean);
+  const Call reshaped = [&](const Inputs& in) { return bert(in[0], in[1].reshape({-1, 1, in[1].size(3)})); };
+  refuse("a reshaped mask",
+         [&](const std::string& p) {
+           nn::save_onnx(p, bert, {ids, all}, reshaped);
+         },
+         {"operation attention", "[2, 1, 6] of boolean", "computed from the inputs"});
+  const Call pooled = [&](const Inputs& in) {
+    const Tensor weights = in[1].reshape({in[1].size(0), -1, 1}).to(float32);
+    return sum(bert(in[0], in[1]) * weights, 1) / sum(weights, 1);
+  };
+  refuse("a mean by a mask",
+         [&](const std::string& p) {
+           nn::save_onnx(p, bert, {ids, all}, pooled);
+         },
+         {"operation to", "[2, 6, 1] of boolean", "computed from the inputs"});
   nn::quantize_(bert);
   refuse("int8", [&](const std::string& p) { nn::save_onnx(p, bert, {ids}); }, {"quantised", "int8"});
 }
