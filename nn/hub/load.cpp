@@ -60,7 +60,8 @@ void check_positions(const Config&, const BERTOptions&) {}
 // A file of a base model (LlamaModel) has neither a prefix of its layers nor a head: the table of tokens is the head.
 void adapt_head(GPTOptions& o, const std::vector<io::Stored>& tensors) {
   const auto any = [&](const auto& is) { return std::any_of(tensors.begin(), tensors.end(), is); };
-  const bool base = any([](const io::Stored& x) { return starts_with(x.name, "layers."); });
+  const bool base =
+      any([](const io::Stored& x) { return starts_with(x.name, "layers.") || starts_with(x.name, "h."); });
   const bool head = any([](const io::Stored& x) { return x.name == "lm_head.weight" || x.name == "embed_out.weight"; });
   if (base && !head) o.tie_weights(true).head_bias(false);
 }

@@ -181,6 +181,14 @@ TEST_CASE("files of base models open", "[hub]") {
     for (const auto& [key, x] : all.gpt().state_dict())
       if (!starts_with(key, "head.")) CHECK(same_bits(x, at(whole.gpt().state_dict(), key)));
   }
+  for (const char* const name : {"gpt2", "gpt_neo"}) {  // also where the config says that the head has its own table
+    const std::string copy =
+        with_names(where, name, [](const std::string& key) { return replaced(key, "transformer.", ""); });
+    put(copy + "/config.json",
+        replaced(get(copy + "/config.json"), "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false"));
+    CHECK(opened(copy).gpt().options().tie_weights());
+    CHECK(same_output(name, copy));
+  }
   const auto headless = [](const std::string& key) { return key == "lm_head.weight" ? "" : key; };
   CHECK_THROWS_WITH(opened(with_names(where, "qwen2", headless)), Contains("missing: head.weight"));
 }
