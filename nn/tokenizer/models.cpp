@@ -74,7 +74,9 @@ class BytePairModel final : public Model {
     std::size_t at = 0;
     for (const Symbol& symbol : symbols) {
       if (symbol.bytes == 0) continue;
-      tokens.push_back({symbol.id, *contents_.at(symbol.id), {at, at + symbol.bytes}});
+      // A byte of a prefix or suffix is none of the word's, which may so end before: it stands for the last one.
+      const Span span{std::min(at, word.size() - 1), std::min(at + symbol.bytes, word.size())};
+      tokens.push_back({symbol.id, *contents_.at(symbol.id), span});
       at += symbol.bytes;
     }
     return tokens;
@@ -296,7 +298,7 @@ class UnigramModel final : public Model {
       const Ids bytes = byte_fallback_ ? byte_ids(*this, piece) : Ids();
       for (std::size_t i = 0; i < bytes.size(); ++i)
         tokens.push_back({bytes[i], contents_[static_cast<std::size_t>(bytes[i])], span});
-      if (bytes.empty()) tokens.push_back({unknown_, contents_[static_cast<std::size_t>(unknown_)], span});
+      if (bytes.empty()) tokens.push_back({unknown_, piece, span});  // its content is the text, as in the reference
     }
     return tokens;
   }

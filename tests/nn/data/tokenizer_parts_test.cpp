@@ -17,7 +17,7 @@ const std::string characters =
     R"({"type": "Split", "pattern": {"Regex": "."}, "behavior": "Isolated", "invert": false})";
 
 struct Parts {
-  std::string normalizer = "null", pre_tokenizer = characters, model = words, added;
+  std::string normalizer = "null", pre_tokenizer = characters, model = words, added, post_processor = "null";
 };
 
 std::string escaped(const std::string& text) {
@@ -30,9 +30,9 @@ text::Tokenizer tokenizer(const Parts& parts) {
   const Directory where;
   return text::Tokenizer::load(put(
       where.file("tokenizer.json"),
-      R"({"version": "1.0", "truncation": null, "padding": null, "post_processor": null, "decoder": null, "added_tokens": [)" +
-          parts.added + R"(], "normalizer": )" + parts.normalizer + R"(, "pre_tokenizer": )" + parts.pre_tokenizer +
-          R"(, "model": )" + parts.model + '}'));
+      R"({"version": "1.0", "truncation": null, "padding": null, "decoder": null, "post_processor": )" +
+          parts.post_processor + R"(, "added_tokens": [)" + parts.added + R"(], "normalizer": )" + parts.normalizer +
+          R"(, "pre_tokenizer": )" + parts.pre_tokenizer + R"(, "model": )" + parts.model + '}'));
 }
 
 std::string added(int id, const std::string& content, const std::string& strips) {
@@ -127,6 +127,29 @@ TEST_CASE("the first line of a file of merges is no merge", "[tokenizers]") {
   CHECK(tokenizer(parts).encoding("abab").ids == Ids{2, 2});
   parts.model = R"({"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": ["#version: 0.2", "a b"]})";
   CHECK_THROWS_WITH(tokenizer(parts), Contains("merges[1] is \"a b\""));
+}
+
+TEST_CASE("bytes of a prefix or suffix that a word lacks have a place in the text", "[tokenizers]") {
+  Parts parts;
+  parts.model = R"({"type": "BPE", "unk_token": "?", "byte_fallback": true, "end_of_word_suffix": "</w>", "merges": [],
+                    "vocab": {"?": 0, "a": 1, "##a": 2, "<0xC3>": 3, "<0xA9>": 4, "<0x23>": 5, "<0x3C>": 6,
+                              "<0x2F>": 7, "<0x77>": 8, "<0x3E>": 9}})";
+  parts.pre_tokenizer = "null";
+  const text::Encoding e = tokenizer(parts).encoding("a\u00e9");
+  CHECK(e.ids == Ids{1, 3, 4, 6, 7, 8, 9});
+  CHECK(e.offsets.size() == e.ids.size());
+  for (std::size_t i = 1; i < e.offsets.size(); ++i) CHECK(e.offsets[i] == std::pair<std::int64_t, std::int64_t>(1, 3));
+}
+
+TEST_CASE("what no unigram stands for is a token of its own text", "[tokenizers]") {
+  Parts parts;
+  parts.model = R"({"type": "Unigram", "unk_id": 0, "vocab": [["?", 0.0], ["a", -1.0]]})";
+  parts.post_processor = R"({"type": "ByteLevel", "trim_offsets": true, "add_prefix_space": true})";
+  parts.pre_tokenizer = "null";
+  const text::Encoding e = tokenizer(parts).encoding("a xy ");
+  CHECK(e.ids == Ids{1, 0});
+  CHECK(e.tokens == std::vector<std::string>{"a", " xy "});
+  CHECK(e.offsets == std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 1}, {2, 4}});
 }
 
 TEST_CASE("normal forms of what is only alike, with the places in the text", "[tokenizers]") {

@@ -22,7 +22,8 @@ enum class SpecialTokens : bool { without, with };
 /// The tokens of a text.
 struct Encoding {
   std::vector<std::int64_t> ids;
-  std::vector<std::string> tokens;  ///< as the vocabulary has them: "Ġtime", "##ing"
+  /// As the vocabulary has them: "Ġtime", "##ing"; of Unigram, a text that is not in the vocabulary is itself.
+  std::vector<std::string> tokens;
   /// The bytes of the text that each token stands for, [begin, end); (0, 0) for tokens that were added.
   std::vector<std::pair<std::int64_t, std::int64_t>> offsets;
 };
