@@ -139,7 +139,7 @@ Tokens tokens_of(const Config& c, const std::string& key, std::int64_t vocab_siz
 GenerateOptions generation_of(const Config& c, std::int64_t vocab_size) {
   GenerateOptions o;
   o.stop_tokens(tokens_of(c, "eos_token_id", vocab_size));
-  o.max_new_tokens(c.integer("max_new_tokens", 0));
+  o.max_new_tokens(c.integer("max_new_tokens", o.max_new_tokens()));
   const bool samples = c.boolean("do_sample", false);
   o.temperature(samples ? c.number("temperature", 1) : 0);
   o.top_k(samples ? c.integer("top_k", 50) : 0).top_p(samples ? c.number("top_p", 1) : 1);

@@ -115,7 +115,7 @@ Json generation_json(const Pretrained& opened) {
   json["do_sample"] = o.temperature() > 0, json["repetition_penalty"] = o.repetition_penalty();
   if (o.temperature() > 0) json["temperature"] = o.temperature(), json["top_k"] = o.top_k(), json["top_p"] = o.top_p();
   if (o.temperature() > 0 && o.min_p() > 0) json["min_p"] = o.min_p();
-  if (o.max_new_tokens() > 0) json["max_new_tokens"] = o.max_new_tokens();
+  if (o.max_new_tokens() != GenerateOptions().max_new_tokens()) json["max_new_tokens"] = o.max_new_tokens();
   return json;
 }
 

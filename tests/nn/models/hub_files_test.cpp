@@ -193,6 +193,22 @@ TEST_CASE("files of base models open", "[hub]") {
   CHECK_THROWS_WITH(opened(with_names(where, "qwen2", headless)), Contains("missing: head.weight"));
 }
 
+TEST_CASE("a generation_config.json without max_new_tokens generates the default number", "[hub]") {
+  const Directory where;
+  const std::string copy = changed(where, "llama", "config.json", "{", "{");
+  const auto written = [&] {
+    nn::save_pretrained(where.file("out"), opened(copy));
+    return get(where.file("out") + "/generation_config.json");
+  };
+  put(copy + "/generation_config.json", "{}");
+  const nn::Pretrained all = opened(copy);
+  CHECK(nn::generate(all.gpt(), {{1, 2}}, all.generation)[0].size() == 20);
+  CHECK_THAT(written(), !Contains("max_new_tokens"));
+  put(copy + "/generation_config.json", R"({"max_new_tokens": 3})");
+  CHECK(opened(copy).generation.max_new_tokens() == 3);
+  CHECK_THAT(written(), Contains("\"max_new_tokens\": 3"));
+}
+
 TEST_CASE("a key inside of rope_scaling can be ignored", "[hub]") {
   const Directory where;
   const auto scaled = [&](const std::string& more) {

@@ -74,7 +74,7 @@ struct Pretrained {
   PretrainedPart<text::Tokenizer> tokenizer;  ///< of tokenizer.json
   PretrainedPart<text::ChatTemplate> chat;    ///< of chat_template.jinja or tokenizer_config.json
   std::string tokenizer_config;               ///< the text of tokenizer_config.json; empty if it is not there
-  GenerateOptions generation;                 ///< of generation_config.json; max_new_tokens is yours
+  GenerateOptions generation;                 ///< of generation_config.json, where it says something
   std::optional<std::int64_t> bos_token;      ///< bos_token_id of config.json, and pad_token_id
   std::optional<std::int64_t> pad_token;
 
