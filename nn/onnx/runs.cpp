@@ -107,29 +107,33 @@ void add_values(Runs& runs, Run run) {
   runs.all.push_back(std::move(run));
 }
 
+// A run with values that the model may refuse.
+std::optional<Run> tried(const Inputs& values, const Run& first, const Caller& run) {
+  try {
+    Run plain = run(values);
+    if (alike(plain, first)) return plain;
+    // An encoder computes without the padding of a mask, by other operations. But the mask must vary, so that what is
+    // computed from it is no constant.
+    const KeepPadding same_operations;
+    return run(values);
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 // The runs with other values: what is the same in all is a constant of the file.
 void run_with_other_values(Runs& runs, const Caller& run) {
   const Inputs inputs = runs.all[0].inputs;
-  Inputs mild, random, unmasked;  // unmasked: a mask that is true everywhere stays so
+  Inputs mild, random, known, unmasked;  // known: no other integers; unmasked: a mask that is true everywhere stays so
   Generator g(1);
   for (const Tensor& x : inputs) {
     mild.push_back(changed(x)), random.push_back(random_like(x, g));
+    known.push_back(x.dtype() == int64 ? mild.back() : random.back());
     unmasked.push_back(x.dtype() == boolean ? mild.back() : random.back());
   }
   add_values(runs, run(mild));
-  const auto tried = [&](const Inputs& values) -> std::optional<Run> {
-    try {
-      return run(values);
-    } catch (const Error&) {
-      return {};  // values that the model refuses
-    }
-  };
-  std::optional<Run> wild = tried(random);
-  // An encoder computes without the padding of a mask, by other operations. But the mask must vary, so that what is
-  // computed from it is no constant.
-  if (const KeepPadding same_operations; wild && !alike(*wild, runs.all[0])) wild = tried(random);
-  if (!wild) wild = tried(unmasked);
-  if (wild) add_values(runs, std::move(*wild));
+  for (const Inputs& values : {random, known, unmasked})
+    if (std::optional<Run> wild = tried(values, runs.all[0], run)) return add_values(runs, std::move(*wild));
 }
 
 // The runs with two other sizes of an axis. Two sizes alone don't tell n from a length that ends at n.

@@ -446,6 +446,14 @@ void refused_masks() {
            nn::save_onnx(p, bert, {ids, all}, reshaped);
          },
          {"operation attention", "[2, 1, 6] of boolean", "computed from the inputs"});
+  nn::BERT one(nn::BERTOptions().vocab_size(11).max_length(16).num_layers(1).num_heads(2).d_model(8).num_segments(1));
+  one.eval();
+  const Call of_one = [&](const Inputs& in) { return one(in[0], in[1].reshape({-1, 1, in[1].size(3)}), in[2]); };
+  refuse("a reshaped mask beside the only segment",  // another number of a segment is an Error
+         [&](const std::string& p) {
+           nn::save_onnx(p, one, {ids, all, zeros({2, 6}, int64)}, of_one);
+         },
+         {"operation attention", "[2, 1, 6] of boolean", "computed from the inputs"});
   const Call pooled = [&](const Inputs& in) {
     const Tensor weights = in[1].reshape({in[1].size(0), -1, 1}).to(float32);
     return sum(bert(in[0], in[1]) * weights, 1) / sum(weights, 1);
