@@ -49,6 +49,9 @@ std::string without(const std::string& name, const std::string& end) {
   return name.substr(0, name.size() - end.size());
 }
 
+// The name of a layer in transformers 5. In files, and in transformers 4, GPT-NeoX's head has an older one.
+std::string newer(const std::string& layer) { return layer == "embed_out" ? "lm_head" : layer; }
+
 // Their layers, made of rows of ours: the map of names moves the numbers of rows.
 Rows rows_of_theirs(const Layer& model, const NameMap& names) {
   StateDict numbers;
@@ -62,7 +65,7 @@ Rows rows_of_theirs(const Layer& model, const NameMap& names) {
   Rows theirs;
   for (const auto& [name, x] : to_theirs(numbers, names))
     for (const std::int64_t id : x.flatten().to_vector<std::int64_t>())
-      theirs[without(name, ".weight")].push_back(ours[static_cast<std::size_t>(id)]);
+      theirs[newer(without(name, ".weight"))].push_back(ours[static_cast<std::size_t>(id)]);
   return theirs;
 }
 
@@ -182,7 +185,7 @@ Adapters read_adapters(const std::string& path, const Rows& theirs, const NameMa
     if (!starts_with(name, peft_prefix) || (!first && !ends_with(name, ".lora_B.weight")))
       fail(name, " is no part of a LoRA adapter: expected base_model.model.LAYER.lora_A.weight and .lora_B.weight");
     const std::string given = without(name, ".lora_A.weight").substr(std::string(peft_prefix).size());
-    const std::string* const layer = known(theirs, given);
+    const std::string* const layer = known(theirs, newer(given));
     if (!layer && is_dropped(given, names)) continue;
     if (!layer) fail(name, " belongs to no Linear of the model");
     if (x.rank() != 2 || !is_floating(x.dtype())) fail(name, " is ", x.dtype(), ' ', x.shape(), ": expected a matrix");

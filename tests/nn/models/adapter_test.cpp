@@ -77,6 +77,28 @@ TEST_CASE("an adapter that was trained here comes back", "[hub]") {
   CHECK(max_difference(output(again, ids), output(opened, ids)) < 1e-4);
 }
 
+TEST_CASE("an adapter of GPT-NeoX's head has the name of transformers 5, and opens with the older one, too", "[hub]") {
+  const Directory where;
+  nn::Pretrained opened = nn::load_pretrained(hub("gpt_neox"));
+  nn::add_lora(opened.gpt(), nn::LoraOptions().rank(2).layers({"head"}));
+  for (auto& [name, x] : nn::lora_state_dict(opened.gpt()))
+    if (x.rank() == 2) nn::init::normal_(x, 0, 0.3);
+  const Tensor ids = arange(10).reshape({1, 10});
+  nn::save_adapter(where.file("a"), opened);
+  const std::string weights = where.file("a") + "/adapter_model.safetensors";
+  StateDict tensors = load_safetensors(weights).tensors;
+  CHECK(tensors[0].first == "base_model.model.lm_head.lora_A.weight");
+  CHECK_THAT(get(where.file("a") + "/adapter_config.json"), Contains("\"lm_head\""));
+  for (const char* const name : {"lm_head", "embed_out"}) {
+    for (const std::size_t i : {0, 1})
+      tensors[i].first = std::string("base_model.model.") + name + (i == 0 ? ".lora_A.weight" : ".lora_B.weight");
+    save_safetensors(weights, tensors);
+    nn::Pretrained again = nn::load_pretrained(hub("gpt_neox"));
+    nn::load_adapter(again, where.file("a"));
+    CHECK(max_difference(output(again, ids), output(opened, ids)) < 1e-4);
+  }
+}
+
 TEST_CASE("what is not a LoRA adapter of the model is refused, and changes nothing", "[hub]") {
   const Directory where;
   const std::string copy = where.file("a");
