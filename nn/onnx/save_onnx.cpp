@@ -1,5 +1,6 @@
 #include <map>
 
+#include "fit/graph/autocast.hpp"
 #include "fit/graph/graph.hpp"
 #include "fit/io/npz.hpp"
 #include "fit/onnx.hpp"
@@ -56,6 +57,8 @@ SaveONNXOptions with_names(const Layer& model, SaveONNXOptions options, std::siz
 
 void check_inputs(const Layer& model, const Inputs& inputs, const SaveONNXOptions& options) {
   if (model.training()) check::fail(save_onnx_op, "the model is in training mode: call eval() first");
+  if (autocast_dtype() != float32)
+    check::fail(save_onnx_op, "Autocast is active, and a file has no bfloat16: call it where no Autocast is");
   for (const auto& [name, x] : model.state_dict())
     if (x.defined() && x.dtype() == int8)
       check::fail(save_onnx_op, "the model is quantised (", name,

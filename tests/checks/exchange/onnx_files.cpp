@@ -361,6 +361,14 @@ void refuse(const std::string& what, const std::function<void(const std::string&
 void refusals() {
   const Tensor x = randn({3, 4});
   refuse("training", [&](const std::string& p) { nn::save_onnx(p, nn::Linear(4, 2), {x}); }, {"training mode"});
+  nn::Linear linear(4, 2);
+  linear.eval();
+  refuse("autocast",
+         [&](const std::string& p) {
+           const Autocast lower(bfloat16);
+           nn::save_onnx(p, linear, {x});
+         },
+         {"Autocast is active"});
   Marked marked;
   marked.eval();
   refuse("svd", [&](const std::string& p) { nn::save_onnx(p, marked, {x}); },

@@ -60,9 +60,10 @@ struct ONNXInfo {
 /// operations. The file has them too at places of padding, where the encoder's result is 0.
 ///
 /// Throws Error, and writes nothing, for an operation that has no ONNX form; the message has the layer's path. Also for
-/// a value that was computed from the inputs without being recorded (integers, conditions, item()), as it would be a
-/// constant in the file; for a model in training mode or with int8 weights; for inputs of other types; for names that
-/// are empty or not unique among inputs, results and the model's tensors; and for a file of more than 2 GB.
+/// a value that was computed from the inputs without being recorded (integers, conditions, item(), other shapes of
+/// masks), as it would be a constant in the file; for a model in training mode, with int8 weights or within Autocast;
+/// for inputs of other types; for names that are empty or not unique among inputs, results and the model's tensors; and
+/// for a file of more than 2 GB.
 ONNXInfo save_onnx(const std::string& path, const Layer& model, const std::vector<Tensor>& inputs,
                    const std::function<Tensor(const std::vector<Tensor>&)>& run, const SaveONNXOptions& options = {});
 
