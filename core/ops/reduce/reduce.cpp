@@ -322,11 +322,11 @@ Tensor p_norm(const Reduction& r, const Tensor& x, double p, const Axes& axes, K
 Tensor norm_gradient(Tensor x, Tensor y, const Tensor& dy, double p) {
   const Shape& kept = dy.shape();
   if (p == 0) return zeros(x.shape(), x.dtype());
+  if (p == 1) return times_sign(expand_grad(dy, kept, x.shape()), x);
   if (const Tensor s = slice_scale(p < 0 ? y : x, kept, y); s.defined()) {
     x = x * s;
     y = norm(x, p, reduced_axes(kept), keepdims);
   }
-  if (p == 1) return times_sign(expand_grad(dy, kept, x.shape()), x);
   if (p == 2) return times_quotient(x, dy, y);
   const Tensor size = abs(x);
   if (std::isinf(p)) {

@@ -125,6 +125,13 @@ TEST_CASE("norms of negative p give the least element its gradient beside the la
     }
 }
 
+TEST_CASE("the sum of magnitudes has a slope of 1 or -1 however small an element is beside the largest", "[range]") {
+  each_size(huge, [](DType t, double size) {
+    Tensor x = tensor({size, 0., -1e-30, 1e-30}, t).requires_grad_();
+    check_numbers(grad(norm(x, 1), x), {1, 0, -1, 1});
+  });
+}
+
 TEST_CASE("norms of rows without eps, for tiny rows", "[range]") {
   each_size(tiny, [&](DType t, double size) {
     const Tensor x = of(times(row, size), t), weight = of({1, 1, 1, 1}, t);
