@@ -129,16 +129,49 @@ void by_groups(std::int64_t slices, const Body& body) {
     body(first, slices - first < side_by_side ? slices - first : side_by_side);
 }
 
-// Calls f(i, access, offset) for the vectors across `count` slices, for one element of all slices after another.
-template <class V, class F>
-void across_slices(std::int64_t count, std::int64_t n, std::int64_t stride, const F& f) {
-  for (std::int64_t r = 0; r < n; ++r)
-    for_each_vector<V>(count, [&](std::int64_t i, auto a) { f(i, a, r * stride + i); });
-}
-
 template <class T, std::size_t N>
 void fill(T (&p)[N], T value) {
   for (T& v : p) v = value;
+}
+
+// Sums of slices side by side. A chain of many additions would lose digits: those of `block` elements are added in
+// double.
+template <class T>
+class SliceSums {
+ public:
+  using V = Vec<T>;
+  static constexpr std::int64_t block = 128;
+  SliceSums() { fill(part_, T(0)); }
+  V at(std::int64_t i) const { return load<V>(part_ + i); }
+  void add(std::int64_t i, const V& v) { store(at(i) + v, part_ + i); }
+  void end_block() {
+    if (!in_blocks_) fill(total_, 0.0);
+    in_blocks_ = true;
+    for (std::int64_t i = 0; i < side_by_side; ++i) total_[i] += static_cast<double>(part_[i]);
+    fill(part_, T(0));
+  }
+  void end() {
+    if (!in_blocks_) return;
+    end_block();
+    for (std::int64_t i = 0; i < side_by_side; ++i) part_[i] = static_cast<T>(total_[i]);
+  }
+
+ private:
+  T part_[side_by_side];
+  double total_[side_by_side];
+  bool in_blocks_ = false;
+};
+
+// Calls f(i, access, offset) for the vectors across `count` slices, for one element of all slices after another. f adds
+// to the sums.
+template <class V, class F, class... Sums>
+void across_slices(std::int64_t count, std::int64_t n, std::int64_t stride, const F& f, Sums&... sums) {
+  for (std::int64_t r = 0; r < n; ++r) {
+    for_each_vector<V>(count, [&](std::int64_t i, auto a) { f(i, a, r * stride + i); });
+    if constexpr (sizeof...(Sums) > 0)
+      if ((r + 1) % SliceSums<typename V::value_type>::block == 0) (sums.end_block(), ...);
+  }
+  (sums.end(), ...);
 }
 
 // Softmax of slices side by side, or log_softmax if Log.
@@ -147,31 +180,32 @@ void softmax_across(T* y, const T* x, std::int64_t slices, std::int64_t n, std::
   using V = Vec<T>;
   by_groups(slices, [&](std::int64_t first, std::int64_t count) {
     // Of each slice: the maximum, how often it occurs, and the sum of e^(x - max) over the other elements.
-    T max[side_by_side], maxima[side_by_side], sum[side_by_side];
+    T max[side_by_side];
+    SliceSums<T> maxima, sum;
     fill(max, lowest<T>);
-    fill(maxima, T(0));
-    fill(sum, T(0));
     T* const to = y + first;
     const T* const from = x + first;
     across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
       store(larger(load<V>(max + i), a.template load<V>(from + at, T(0))), max + i);
     });
-    across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
+    const auto add_terms = [&](std::int64_t i, auto a, std::int64_t at) {
       const V d = a.template load<V>(from + at, T(0)) - load<V>(max + i), e = math::exp_limited(d);
       const auto largest = d == V(T(0));
       a.store(e, to + at);
-      store(load<V>(maxima + i) + select(largest, V(T(1)), V(T(0))), maxima + i);
-      store(load<V>(sum + i) + select(largest, V(T(0)), e), sum + i);
-    });
-    for (std::int64_t i = 0; i < side_by_side; i += V::size) {
-      const V rest = load<V>(sum + i) + (load<V>(maxima + i) - V(T(1)));
-      store(Log ? math::log1p(rest) : V(T(1)) / (V(T(1)) + rest), sum + i);
+      maxima.add(i, select(largest, V(T(1)), V(T(0))));
+      sum.add(i, select(largest, V(T(0)), e));
+    };
+    across_slices<V>(count, n, stride, add_terms, maxima, sum);
+    T last[side_by_side];  // the factor of softmax, or the logarithm
+    for (std::int64_t i = 0; i < count; i += V::size) {
+      const V rest = sum.at(i) + (maxima.at(i) - V(T(1)));
+      store(Log ? math::log1p(rest) : V(T(1)) / (V(T(1)) + rest), last + i);
     }
     across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
       if constexpr (Log)
-        a.store(a.template load<V>(from + at, T(0)) - load<V>(max + i) - load<V>(sum + i), to + at);
+        a.store(a.template load<V>(from + at, T(0)) - load<V>(max + i) - load<V>(last + i), to + at);
       else
-        a.store(a.template load<V>(to + at, T(0)) * load<V>(sum + i), to + at);
+        a.store(a.template load<V>(to + at, T(0)) * load<V>(last + i), to + at);
     });
   });
 }
@@ -279,9 +313,9 @@ void backward(T* dx, const T* y, const T* dy, std::int64_t slices, std::int64_t 
     return;
   }
   by_groups(slices, [&](std::int64_t first, std::int64_t count) {
-    T leading[side_by_side], sum[side_by_side];
+    T leading[side_by_side];
+    SliceSums<T> sum;
     fill(leading, T(0));
-    fill(sum, T(0));
     T* const to = dx + first;
     const T *const py = y + first, *const pdy = dy + first;
     across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
@@ -289,13 +323,13 @@ void backward(T* dx, const T* y, const T* dy, std::int64_t slices, std::int64_t 
       if (any(here))
         store(select(here, Op::leading(a.template load<V>(pdy + at, T(0))), load<V>(leading + i)), leading + i);
     });
-    across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
-      const V t = Op::term(a.template load<V>(py + at, T(0)), a.template load<V>(pdy + at, T(0)), load<V>(leading + i));
-      store(load<V>(sum + i) + t, sum + i);
-    });
+    const auto add_term = [&](std::int64_t i, auto a, std::int64_t at) {
+      sum.add(i, Op::term(a.template load<V>(py + at, T(0)), a.template load<V>(pdy + at, T(0)), load<V>(leading + i)));
+    };
+    across_slices<V>(count, n, stride, add_term, sum);
     across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
       const V v = a.template load<V>(py + at, T(0)), dv = a.template load<V>(pdy + at, T(0));
-      a.store(Op::result(v, dv, load<V>(leading + i), load<V>(sum + i)), to + at);
+      a.store(Op::result(v, dv, load<V>(leading + i), sum.at(i)), to + at);
     });
   });
 }

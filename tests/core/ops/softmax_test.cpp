@@ -178,4 +178,23 @@ TEST_CASE("cross_entropy_rows writes its gradient over logits that nobody else h
   }
 }
 
+TEST_CASE("softmax along a long axis that is not the last keeps its digits", "[softmax]") {
+  const std::int64_t n = 100'000;  // a float32 sum of all has an error of 1e-3
+  Tensor x = full({n, 2}, -0.3, float32), dy = full({n, 2}, 0.1, float32);
+  x[{0}] = 0;
+  dy[{range(n / 2)}] = 0;
+  const auto of = [&](DType t, Tensor (*f)(const Tensor&, int)) {
+    const Tensor leaf = x.to(t).clone().requires_grad_(), y = f(leaf, 0);
+    return std::pair(y.detach(), grad({y}, {leaf}, {dy.to(t)})[0]);
+  };
+  for (Tensor (*const f)(const Tensor&, int) : {softmax, log_softmax}) {
+    const auto [y, dx] = of(float64, f);
+    each_isa([&, y = y, dx = dx, f = f] {
+      const auto [near_y, near_dx] = of(float32, f);
+      CHECK(max_difference(near_y, y) < 4e-6 * max(abs(y)).item());
+      CHECK(max_difference(near_dx, dx) < 4e-6 * max(abs(dx)).item());
+    });
+  }
+}
+
 }  // namespace fit::test::softmax_test
