@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/scratch.hpp"
 #include "fit/matmul/reproducible.hpp"
@@ -19,10 +20,33 @@ bool swaps(const GemmParams<T>& p) {
   return p.transpose_b && !p.transpose_a && p.beta == T(0) && p.m * (p.n + p.k) < p.n * p.k;
 }
 
-// Up to 64^3 multiplications, unpacked b fits the L1 cache.
+// Calls f(part, k0, last) for the parts of a gemv along k, each added to c.
+template <class T, class F>
+void each_depth(const GemmParams<T>& p, const F& f) {
+  GemmParams<T> part = p;
+  for (std::int64_t k0 = 0; k0 < p.k; k0 += part.k) {
+    part.k = std::min(gemv_depth(p), p.k - k0);
+    part.beta = k0 > 0 ? T(1) : p.beta;
+    f(part, k0, k0 + part.k == p.k);
+  }
+}
+
+// Route::gemv on the calling thread.
 template <class T>
-bool is_small(const GemmParams<T>& p) {
-  return p.m * p.n * p.k <= std::int64_t{64} * 64 * 64;
+void gemv(const GemmParams<T>& p, const T* a, const T* b, T* c) {
+  const auto& kernels = FIT_KERNELS(gemm_table, T);
+  if (p.k <= gemv_depth(p)) return kernels.gemv(p, a, b, c);
+  const Scratch<T> sums(p.m * p.n);
+  each_depth(p, [&](GemmParams<T> part, std::int64_t k0, bool) {
+    const T before = std::exchange(part.beta, T(0));
+    part.ldc = p.n;
+    kernels.gemv(part, a + k0, b + k0 * (p.transpose_b ? 1 : p.ldb), sums.get());
+    for (std::int64_t i = 0; i < p.m; ++i)
+      for (std::int64_t j = 0; j < p.n; ++j) {
+        T& to = c[i * p.ldc + j];
+        to = sums.get()[i * p.n + j] + (before == 0 ? T(0) : before * to);
+      }
+  });
 }
 
 }  // namespace
@@ -51,7 +75,7 @@ void gemm(const GemmParams<T>& p, const T* a, const T* b, T* c) {
         for (std::int64_t j = 0; j < p.n; ++j) c[i * p.ldc + j] = p.beta == 0 ? T(0) : p.beta * c[i * p.ldc + j];
       return;
     case Route::gemv:
-      return kernels.gemv(p, a, b, c);
+      return gemv(p, a, b, c);
     case Route::gemv_in_order:
       return kernels.gemv_in_order(p, a, b, c);
     case Route::unpacked: {
@@ -177,7 +201,7 @@ void gemm_tiles(const GemmParams<T>& p, const Tiling& t, Route way, const T* a, 
                             {packed.panels + col * p.k, packed.kept, packed.bias ? packed.bias + col : nullptr}, part_c,
                             rows.get());
       else if (way == Route::gemv)
-        kernels.gemv(part, part_a, part_b, part_c);
+        gemv(part, part_a, part_b, part_c);
       else
         gemm(part, part_a, part_b, part_c);
       done(tile);
@@ -269,9 +293,11 @@ void gemm_parallel(const GemmParams<T>& p, const T* a, const T* b, T* c, const T
   if (kept) return gemm_tiled(p, Route::packed, a, b, all_panels, c, bias, done);
   const Route way = route(p);
   if (way == Route::gemv && p.transpose_b && p.m <= gemv_max_m)
-    return gemv_parallel(p.m, p.n, p.k, sizeof(T), [&](Part part) {
-      FIT_KERNELS(gemm_table, T).gemv_part(p, a, b, c, part, [&](std::int64_t col, std::int64_t cols) {
-        biased({0, p.m, col, cols});
+    return each_depth(p, [&](const GemmParams<T>& deep, std::int64_t k0, bool last) {
+      gemv_parallel(p.m, p.n, deep.k, sizeof(T), [&](Part part) {
+        FIT_KERNELS(gemm_table, T).gemv_part(deep, a + k0, b + k0, c, part, [&](std::int64_t col, std::int64_t cols) {
+          if (last) biased({0, p.m, col, cols});
+        });
       });
     });
   if (way == Route::packed && swaps(p)) return gemm_swapped(p, a, b, c, biased);

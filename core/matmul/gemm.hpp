@@ -41,6 +41,13 @@ enum class Route {
 template <class T>
 Route route(const GemmParams<T>& p);
 
+// A gemv of more than `depth` products for an element is computed in parts: one chain of additions would lose digits. A
+// chain for b' has the terms of one lane of a vector, another one has all.
+template <class T>
+std::int64_t gemv_depth(const GemmParams<T>& p) {
+  return std::int64_t{1} << (p.transpose_b ? 16 : 12);
+}
+
 // float and double; gemm_bf16.hpp has BFloat16.
 template <class T>
 using IfWide = std::enable_if_t<std::is_floating_point_v<T>>;
@@ -57,10 +64,18 @@ struct Tile {
 using TileDone = FunctionRef<void(const Tile&)>;
 inline constexpr auto no_callback = [](const Tile&) {};
 
-// One column is computed as a row, c' = op(b)' op(a)', because its elements are contiguous.
+// Up to 64^3 multiplications, unpacked b fits the L1 cache.
+template <class T>
+bool is_small(const GemmParams<T>& p) {
+  return p.m * p.n * p.k <= std::int64_t{64} * 64 * 64;
+}
+
+// One column is computed as a row, c' = op(b)' op(a)', because its elements are contiguous. So is one number, the
+// product of long vectors: then b is read as b', by full vectors.
 template <class T>
 bool is_column(const GemmParams<T>& p) {
-  return p.n == 1 && p.m > 1 && p.ldc == 1;
+  const bool long_vectors = p.m == 1 && !p.transpose_a && !p.transpose_b && !is_small(p);
+  return p.n == 1 && p.ldc == 1 && (p.m > 1 || long_vectors);
 }
 
 // The product of a column with a and b swapped.

@@ -1,8 +1,10 @@
+#include <cmath>
 #include <map>
 
 #include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
+#include "support/variants.hpp"
 
 // Products against plain loops in double: every pair of ranks, odd sizes, and einsum's notation.
 namespace fit::test::matmul_test {
@@ -177,6 +179,17 @@ TEST_CASE("einsum gives a tensor of its own", "[matmul]") {
   Tensor y = einsum("ij->ij", {x});
   y.fill_(3);
   CHECK(values(x) == std::vector<double>(4, 1));
+}
+
+TEST_CASE("products of a few long rows keep their digits", "[matmul]") {
+  const std::int64_t n = std::int64_t{1} << 20;  // a float32 sum of all has an error of 1e-2
+  const Tensor a = full({2, n}, 0.1, float32), v = a[0];
+  const double product = std::pow(static_cast<float>(0.1), 2) * static_cast<double>(n);
+  each_isa([&] {
+    for (const Tensor& y : {dot(v, v), matmul(a, v), matmul(a, reshape(a, {n, 2})), linear(a, a, zeros({2}))})
+      CHECK(max_difference(y, full(y.shape(), product, float32)) < 1e-4);
+    CHECK(max_difference(linear(a, a, ones({2})), full({2, 2}, product + 1, float32)) < 1e-4);
+  });
 }
 
 }  // namespace fit::test::matmul_test
