@@ -20,7 +20,7 @@ struct Centre {
 // Mean and variance in two passes. The first mean may be inexact: with d = x - k for any k near the mean, mean = k +
 // mean(d), variance = mean(d^2) - mean(d)^2 (Chan, Golub and LeVeque 1983).
 template <class T>
-void moments(const T* x, std::int64_t n, double& mean, double& variance) {
+void block_moments(const T* x, std::int64_t n, double& mean, double& variance) {
   using V = Vec<T>;
   Accumulators<T> sum(T(0));
   accumulate<T, 4>(n, [&](std::int64_t i, auto a, int j) { sum[j] += a.template load<V>(x + i, T(0)); });
@@ -37,7 +37,7 @@ void moments(const T* x, std::int64_t n, double& mean, double& variance) {
 }
 
 template <class T>
-double mean_square(const T* x, std::int64_t n) {
+double block_mean_square(const T* x, std::int64_t n) {
   using V = Vec<T>;
   Accumulators<T> sum(T(0));
   accumulate<T, 4>(n, [&](std::int64_t i, auto a, int j) {
@@ -45,6 +45,37 @@ double mean_square(const T* x, std::int64_t n) {
     sum[j] = fma(v, v, sum[j]);
   });
   return static_cast<double>(sum.sum()) / static_cast<double>(n);
+}
+
+// Longer rows are cut into blocks, which are joined in double: a chain of many additions would lose digits.
+constexpr std::int64_t norm_block = 1 << 14;
+
+// `squares` is the sum of the squares of the distances from the mean, of the elements so far (the same authors).
+template <class T>
+void moments(const T* x, std::int64_t n, double& mean, double& variance) {
+  if (n <= norm_block) return block_moments(x, n, mean, variance);
+  double squares = mean = 0;
+  for (std::int64_t at = 0; at < n; at += norm_block) {
+    const std::int64_t count = n - at < norm_block ? n - at : norm_block;
+    double block_mean, block_variance;
+    block_moments(x + at, count, block_mean, block_variance);
+    const auto before = static_cast<double>(at), here = static_cast<double>(count), all = before + here;
+    const double step = block_mean - mean;
+    mean += step * here / all;
+    squares += here * (block_variance + step * step * before / all);
+  }
+  variance = squares / static_cast<double>(n);
+}
+
+template <class T>
+double mean_square(const T* x, std::int64_t n) {
+  if (n <= norm_block) return block_mean_square(x, n);
+  double squares = 0;
+  for (std::int64_t at = 0; at < n; at += norm_block) {
+    const std::int64_t count = n - at < norm_block ? n - at : norm_block;
+    squares += static_cast<double>(count) * block_mean_square(x + at, count);
+  }
+  return squares / static_cast<double>(n);
 }
 
 template <bool Layer, class T>

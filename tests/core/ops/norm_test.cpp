@@ -143,6 +143,15 @@ TEST_CASE("norms: mixed types promote, what is not finite stays in its row", "[n
   });
 }
 
+TEST_CASE("norms of long rows keep their digits", "[norm]") {
+  const std::int64_t n = 1'000'000;  // a float32 sum of all has an error of 1e-4
+  const Tensor x = cat({full({1, n}, 0.3, float32), full({1, n}, -0.1, float32)}, -1), wide = x.to(float64);
+  each_isa([&] {
+    CHECK(max_difference(layer_norm(x), layer_norm(wide)) < 4e-6);
+    CHECK(max_difference(rms_norm(x), rms_norm(wide)) < 4e-6);
+  });
+}
+
 TEST_CASE("without a graph, norms of bfloat16 have the bits of the float32 ones, rounded once", "[norm][bfloat16]") {
   each_isa([] {
     for (const std::int64_t n : {1, 7, 33, 1000, 5000})
