@@ -3,8 +3,8 @@
 #include "dist/training.hpp"
 #include "fit/graph/hooks.hpp"
 #include "support/callable.hpp"
-#include "support/loss_functions.hpp"
 #include "support/padded_sequences.hpp"
+#include "support/tables/loss_functions.hpp"
 
 // A batch that is divided among ranks and batches in any way has one loss and one gradient.
 namespace fit::test::loss_parts_test {

@@ -2,7 +2,7 @@
 
 #include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
-#include "support/refusals.hpp"
+#include "support/tables/refusals.hpp"
 
 namespace fit::test::explain_test {
 using Catch::Matchers::Contains;

@@ -21,7 +21,7 @@ wrong=$(for list in "core base threads kernels/simd kernels matmul attention/vis
     from && rank[to] > rank[from] { print $1 " (" from ") includes " $3 " (" to ")" }
     END { if (!seen) print "no includes were found in " order[1] }'
 done)
-for one in "xtensor=core/include/fit/tensor/xtensor.hpp|tests/support/xtensor_oracle.hpp" catch2=tests/support/catch.hpp; do
+for one in "xtensor=core/include/fit/tensor/xtensor.hpp|tests/support/oracles/xtensor_oracle.hpp" catch2=tests/support/catch.hpp; do
   wrong+=$(grep -rlE "#include <${one%%=*}/" --include='*.[hc]pp' core nn examples tests 2>/dev/null | grep -vxE "${one#*=}" |
     sed "s#\$# includes <${one%%=*}/...>, which only ${one#*=} may#" || true)
 done

@@ -1,8 +1,8 @@
 
 #include "fit/base/memory.hpp"
 #include "fit/detail/function_ref.hpp"
-#include "support/attention_problem.hpp"
-#include "support/one_result.hpp"
+#include "support/oracles/attention_problem.hpp"
+#include "support/oracles/one_result.hpp"
 #include "support/tensors.hpp"
 #include "support/variants.hpp"
 

@@ -2,8 +2,8 @@
 #include "attention/plan.hpp"
 #include "fit/base/memory.hpp"
 #include "fit/detail/function_ref.hpp"
-#include "support/attention_problem.hpp"
 #include "support/callable.hpp"
+#include "support/oracles/attention_problem.hpp"
 #include "support/variants.hpp"
 
 // Masks as expressions: their makers, their tiles, and attention with them.

@@ -3,7 +3,7 @@
 
 #include "fit/attention/attention.hpp"
 #include "fit/ops/ops.hpp"
-#include "support/attention_problem.hpp"
+#include "support/oracles/attention_problem.hpp"
 #include "support/variants.hpp"
 
 // Sinks, lse, and attention merged from parts of the keys.

@@ -5,8 +5,8 @@
 #include "fit/io/npz.hpp"
 #include "fit/tensor/lookup.hpp"
 #include "fit/threads/parallel.hpp"
-#include "support/attention_problem.hpp"
 #include "support/callable.hpp"
+#include "support/oracles/attention_problem.hpp"
 #include "support/variants.hpp"
 
 // Functions of the scores: the language, the kernel against the decomposition and against operations, errors.

@@ -1,7 +1,7 @@
 #include "fit/attention/attention.hpp"
 
-#include "support/attention_problem.hpp"
 #include "support/catch.hpp"
+#include "support/oracles/attention_problem.hpp"
 #include "support/tensors.hpp"
 
 namespace fit::test::attention_test {

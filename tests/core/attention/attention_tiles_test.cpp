@@ -1,6 +1,6 @@
 #include "attention/kernel/kernel.hpp"
 #include "fit/base/memory.hpp"
-#include "support/attention_problem.hpp"
+#include "support/oracles/attention_problem.hpp"
 #include "support/tensors.hpp"
 #include "support/variants.hpp"
 

@@ -6,7 +6,7 @@
 #include "fit/ops/ops.hpp"
 #include "support/callable.hpp"
 #include "support/catch.hpp"
-#include "support/refusals.hpp"
+#include "support/tables/refusals.hpp"
 #include "support/tensors.hpp"
 
 // Each operation of an expression: in a mask, by operations, in a function of the scores; and what is no expression.

@@ -12,7 +12,7 @@
 #include "fit/threads/parallel.hpp"
 #include "ops/common/autocast.hpp"
 #include "support/catch.hpp"
-#include "support/op_table.hpp"
+#include "support/tables/op_table.hpp"
 #include "support/tensors.hpp"
 #include "support/variants.hpp"
 

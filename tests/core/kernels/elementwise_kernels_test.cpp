@@ -6,8 +6,8 @@
 
 #include "kernels/elementwise.hpp"
 #include "support/catch.hpp"
-#include "support/function_rows.hpp"
-#include "support/kernel_rows.hpp"
+#include "support/tables/function_rows.hpp"
+#include "support/tables/kernel_rows.hpp"
 
 // Kernels that compute element by element, each against its reference: elementwise.hpp, functions.hpp.
 namespace fit::test::elementwise_kernels_test {

@@ -4,7 +4,7 @@
 
 #include "fit/graph/autocast.hpp"
 #include "support/catch.hpp"
-#include "support/op_table.hpp"
+#include "support/tables/op_table.hpp"
 #include "support/tensors.hpp"
 
 // What operations do with bfloat16. Which of them give float32 under Autocast: autocast_test.cpp.

@@ -1,5 +1,5 @@
 #include "fit/attention/attention.hpp"
-#include "support/op_table.hpp"
+#include "support/tables/op_table.hpp"
 
 namespace fit::test {
 

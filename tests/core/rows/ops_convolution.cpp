@@ -1,4 +1,4 @@
-#include "support/op_table.hpp"
+#include "support/tables/op_table.hpp"
 
 // Convolutions, pools and norms of channels.
 namespace fit::test {

@@ -1,8 +1,8 @@
 #include <cmath>
 #include <utility>
 
-#include "support/accuracy_table.hpp"
-#include "support/function_rows.hpp"
+#include "support/tables/accuracy_table.hpp"
+#include "support/tables/function_rows.hpp"
 
 namespace fit::test {
 namespace {

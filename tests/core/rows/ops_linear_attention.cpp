@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "fit/attention/linear_attention.hpp"
-#include "support/op_table.hpp"
+#include "support/tables/op_table.hpp"
 
 namespace fit::test {
 

@@ -1,4 +1,4 @@
-#include "support/op_table.hpp"
+#include "support/tables/op_table.hpp"
 
 // Elements read again, moved, taken and written by lists and masks.
 namespace fit::test {

@@ -1,5 +1,5 @@
 #include "fit/ops/recurrent.hpp"
-#include "support/op_table.hpp"
+#include "support/tables/op_table.hpp"
 
 namespace fit::test {
 

@@ -1,7 +1,7 @@
 #include <cmath>
 #include <map>
 
-#include "support/op_table.hpp"
+#include "support/tables/op_table.hpp"
 
 namespace fit::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "support/op_table.hpp"
+#include "support/tables/op_table.hpp"
 
 namespace fit::test {
 

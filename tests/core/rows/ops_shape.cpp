@@ -1,4 +1,4 @@
-#include "support/op_table.hpp"
+#include "support/tables/op_table.hpp"
 
 // Shapes, joining, indexing, gathering, sorting.
 namespace fit::test {

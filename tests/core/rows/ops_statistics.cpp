@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "support/op_table.hpp"
+#include "support/tables/op_table.hpp"
 
 // Reductions that choose, sort and count.
 namespace fit::test {

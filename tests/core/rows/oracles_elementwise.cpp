@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "support/xtensor_oracle.hpp"
+#include "support/oracles/xtensor_oracle.hpp"
 
 // Arithmetic, choices and functions of one number.
 namespace fit::test::oracles_elementwise {

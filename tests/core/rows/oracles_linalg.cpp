@@ -1,7 +1,7 @@
 #include <cmath>
 #include <tuple>
 
-#include "support/xtensor_oracle.hpp"
+#include "support/oracles/xtensor_oracle.hpp"
 
 // Products by cblas, and linear algebra. fit's linalg calls LAPACK by xtensor-blas, too (core/ops/linalg/lapack.cpp).
 // So these oracles take another way to the same result where there is one.

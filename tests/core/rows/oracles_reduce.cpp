@@ -1,7 +1,7 @@
 #include <numeric>
 #include <tuple>
 
-#include "support/xtensor_oracle.hpp"
+#include "support/oracles/xtensor_oracle.hpp"
 
 // Reductions, sums so far, sorting, and what is computed by rows.
 namespace fit::test::oracles_reduce {

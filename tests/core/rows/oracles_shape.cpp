@@ -1,4 +1,4 @@
-#include "support/xtensor_oracle.hpp"
+#include "support/oracles/xtensor_oracle.hpp"
 
 // Elements moved, joined, repeated and chosen.
 namespace fit::test::oracles_shape {

@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "fit/ops/ops.hpp"
-#include "support/accuracy_table.hpp"
 #include "support/catch.hpp"
-#include "support/error_units.hpp"
-#include "support/exact_functions.hpp"
-#include "support/function_rows.hpp"
+#include "support/oracles/error_units.hpp"
+#include "support/oracles/exact_functions.hpp"
+#include "support/tables/accuracy_table.hpp"
+#include "support/tables/function_rows.hpp"
 #include "support/variants.hpp"
 
 // How far functions of one and two numbers and their derivatives are from the exact values, on every instruction set,
@@ -87,7 +87,7 @@ const std::vector<Measurable>& measurable() {
     for (const auto& list : {exact::transcendental(), exact::piecewise()})
       for (const exact::Function& f : list) truths[f.name] = f;
     for (const FunctionRow& row : function_rows()) {
-      INFO("support/exact_functions.hpp must have " << row.name);
+      INFO("support/oracles/exact_functions.hpp must have " << row.name);
       REQUIRE(truths.count(row.name) == 1);
       all.push_back({row.f, truths[row.name]});
     }

@@ -10,8 +10,8 @@
 #include "fit/graph/graph.hpp"
 #include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
-#include "support/function_rows.hpp"
 #include "support/rounding.hpp"
+#include "support/tables/function_rows.hpp"
 #include "support/tensors.hpp"
 #include "support/variants.hpp"
 

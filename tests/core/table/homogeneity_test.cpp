@@ -3,7 +3,7 @@
 
 #include "fit/detail/function_ref.hpp"
 #include "support/catch.hpp"
-#include "support/op_table.hpp"
+#include "support/tables/op_table.hpp"
 #include "support/variants.hpp"
 
 // f(2^k x) = 2^(d k) f(x) for the rows of the table that say so, and the same for gradients, wherever a type holds the

@@ -3,7 +3,7 @@
 #include "fit/detail/function_ref.hpp"
 #include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
-#include "support/golden.hpp"
+#include "support/oracles/golden.hpp"
 #include "support/tensors.hpp"
 
 // Values and gradients where a derivative is a choice or a plain formula breaks down: as PyTorch has them.

@@ -9,7 +9,7 @@
 #include "fit/ops/ops.hpp"
 #include "support/callable.hpp"
 #include "support/catch.hpp"
-#include "support/function_rows.hpp"
+#include "support/tables/function_rows.hpp"
 #include "support/tensors.hpp"
 #include "support/variants.hpp"
 

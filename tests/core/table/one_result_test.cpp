@@ -1,4 +1,4 @@
-#include "support/one_result.hpp"
+#include "support/oracles/one_result.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -15,8 +15,8 @@
 #include "fit/tensor/random.hpp"
 #include "support/callable.hpp"
 #include "support/catch.hpp"
-#include "support/op_table.hpp"
 #include "support/sha256.hpp"
+#include "support/tables/op_table.hpp"
 #include "support/variants.hpp"
 
 // Each operation has one result, to the bit, on every instruction set: the rows of the table of operations in both

@@ -7,7 +7,7 @@
 #include "fit/ops/ops.hpp"
 #include "fit/tensor/random.hpp"
 #include "support/catch.hpp"
-#include "support/refusals.hpp"
+#include "support/tables/refusals.hpp"
 #include "support/tensors.hpp"
 #include "tensor/dispatch.hpp"
 

@@ -6,8 +6,8 @@
 
 #include "fit/graph/graph.hpp"
 #include "support/catch.hpp"
-#include "support/function_rows.hpp"
-#include "support/op_table.hpp"
+#include "support/tables/function_rows.hpp"
+#include "support/tables/op_table.hpp"
 #include "support/variants.hpp"
 
 // Relations that rows of the op table state, and that all types and instruction sets agree where a function is 0,

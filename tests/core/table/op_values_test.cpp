@@ -3,7 +3,7 @@
 
 #include "fit/threads/parallel.hpp"
 #include "support/catch.hpp"
-#include "support/op_table.hpp"
+#include "support/tables/op_table.hpp"
 #include "support/variants.hpp"
 
 // Numbers of every kind through every operation: what comes out, NaN and infinities included, is the same on every

@@ -12,8 +12,8 @@
 #include "fit/ops/ops.hpp"
 #include "fit/ops/recurrent.hpp"
 #include "support/catch.hpp"
-#include "support/exact_functions.hpp"
-#include "support/function_rows.hpp"
+#include "support/oracles/exact_functions.hpp"
+#include "support/tables/function_rows.hpp"
 #include "support/tensors.hpp"
 #include "support/variants.hpp"
 

@@ -3,8 +3,8 @@
 #include <set>
 
 #include "support/catch.hpp"
-#include "support/op_table.hpp"
-#include "support/oracle.hpp"
+#include "support/oracles/oracle.hpp"
+#include "support/tables/op_table.hpp"
 #include "support/variants.hpp"
 
 // The table of operations against its column "xtensor".

@@ -3,8 +3,8 @@
 
 #include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
+#include "support/oracles/xtensor_oracle.hpp"
 #include "support/variants.hpp"
-#include "support/xtensor_oracle.hpp"
 
 // Products against cblas, which xt::linalg::dot calls, and xt::linalg::tensordot.
 namespace fit::test::xtensor_products_test {

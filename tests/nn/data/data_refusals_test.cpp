@@ -5,7 +5,7 @@
 #include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
-#include "support/refusals.hpp"
+#include "support/tables/refusals.hpp"
 #include "support/tensors.hpp"
 
 // Each condition on an argument is violated alone.

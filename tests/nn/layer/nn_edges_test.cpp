@@ -29,7 +29,7 @@
 #include "fit/tensor/lookup.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
-#include "support/refusals.hpp"
+#include "support/tables/refusals.hpp"
 #include "support/tensors.hpp"
 
 // Layers, models and tools at the edges of what they take.

@@ -26,7 +26,7 @@
 #include "fit/nn/optim/schedule.hpp"
 #include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
-#include "support/refusals.hpp"
+#include "support/tables/refusals.hpp"
 #include "support/tensors.hpp"
 
 // Each condition on an argument is violated alone.

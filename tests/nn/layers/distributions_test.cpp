@@ -4,7 +4,7 @@
 
 #include "fit/graph/autocast.hpp"
 #include "support/catch.hpp"
-#include "support/golden.hpp"
+#include "support/oracles/golden.hpp"
 #include "support/tensors.hpp"
 
 using namespace fit;

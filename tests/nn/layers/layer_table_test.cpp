@@ -15,7 +15,7 @@
 #include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
-#include "support/one_result.hpp"
+#include "support/oracles/one_result.hpp"
 #include "support/tensors.hpp"
 #include "support/text.hpp"
 

@@ -1,4 +1,4 @@
-#include "support/golden.hpp"
+#include "support/oracles/golden.hpp"
 
 #include "fit/attention/attention.hpp"
 #include "fit/nn/attention/attention.hpp"

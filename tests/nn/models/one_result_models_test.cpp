@@ -9,9 +9,9 @@
 #include "fit/nn/optim/optim.hpp"
 #include "fit/nn/optim/schedule.hpp"
 #include "support/catch.hpp"
-#include "support/loss_functions.hpp"
-#include "support/one_result.hpp"
 #include "support/optimizer_groups.hpp"
+#include "support/oracles/one_result.hpp"
+#include "support/tables/loss_functions.hpp"
 
 // Losses, optimisers and whole trainings have one result, to the bit, on every instruction set.
 namespace fit::test::one_result_models_test {

@@ -12,7 +12,7 @@
 #include "fit/ops/ops.hpp"
 #include "fit/tensor/lookup.hpp"
 #include "support/catch.hpp"
-#include "support/golden.hpp"
+#include "support/oracles/golden.hpp"
 #include "support/tensors.hpp"
 
 namespace fit::test::transformer_test {

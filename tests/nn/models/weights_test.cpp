@@ -16,7 +16,7 @@
 #include "support/callable.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
-#include "support/golden.hpp"
+#include "support/oracles/golden.hpp"
 #include "support/tensors.hpp"
 
 // Models of PyTorch, transformers and nanoGPT under our names and back (tests/golden/weights.py).

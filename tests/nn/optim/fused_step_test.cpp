@@ -5,7 +5,7 @@
 #include <typeinfo>
 
 #include "fit/nn/optim/optim.hpp"
-#include "support/kernel_rows.hpp"
+#include "support/tables/kernel_rows.hpp"
 
 // A constant of a formula is one of T, and then exact.
 template <class T>

@@ -9,7 +9,7 @@
 #include "fit/ops/ops.hpp"
 #include "fit/tensor/lookup.hpp"
 #include "support/catch.hpp"
-#include "support/optimizer_path.hpp"
+#include "support/oracles/optimizer_path.hpp"
 #include "support/tensors.hpp"
 
 namespace fit::test::muon_test {

@@ -7,7 +7,7 @@
 #include "fit/ops/ops.hpp"
 #include "support/callable.hpp"
 #include "support/catch.hpp"
-#include "support/golden.hpp"
+#include "support/oracles/golden.hpp"
 #include "support/tensors.hpp"
 
 namespace fit::test::schedule_test {

@@ -9,8 +9,8 @@
 #include "nn/models/trained.hpp"
 #include "support/callable.hpp"
 #include "support/catch.hpp"
-#include "support/loss_functions.hpp"
 #include "support/padded_sequences.hpp"
+#include "support/tables/loss_functions.hpp"
 #include "support/tensors.hpp"
 
 namespace fit::test::loss_parts_test {

@@ -8,7 +8,7 @@
 #include "fit/ops/ops.hpp"
 #include "support/callable.hpp"
 #include "support/catch.hpp"
-#include "support/optimizer_path.hpp"
+#include "support/oracles/optimizer_path.hpp"
 #include "support/tensors.hpp"
 
 namespace fit::test::training_golden_test {

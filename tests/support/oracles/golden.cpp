@@ -1,4 +1,4 @@
-#include "support/golden.hpp"
+#include "support/oracles/golden.hpp"
 
 #include <cstdint>
 #include <fstream>

@@ -2,8 +2,8 @@
 #include "attention/attend.hpp"
 #include "fit/attention/attention.hpp"
 #include "ops/elementwise/dropout.hpp"
-#include "support/attention_reference.hpp"
 #include "support/catch.hpp"
+#include "support/oracles/attention_reference.hpp"
 #include "support/tensors.hpp"
 #include "support/variants.hpp"
 

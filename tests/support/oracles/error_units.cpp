@@ -1,4 +1,4 @@
-#include "support/error_units.hpp"
+#include "support/oracles/error_units.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "support/exact_functions.hpp"
+#include "support/oracles/exact_functions.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "support/one_result.hpp"
+#include "support/oracles/one_result.hpp"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "support/accuracy_table.hpp"
+#include "support/tables/accuracy_table.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "kernels/function_list.hpp"
-#include "support/op_table.hpp"
+#include "support/tables/op_table.hpp"
 
 /// The unary functions of kernels/functions.hpp, one row each in tests/core/rows/ops_functions.cpp. A row brings the
 /// checks of the operation (op_table.hpp), of the kernels against the reference, and of accuracy (docs/accuracy.md).

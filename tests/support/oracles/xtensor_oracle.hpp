@@ -23,7 +23,7 @@
 #endif
 
 #include "fit/tensor/xtensor.hpp"
-#include "support/oracle.hpp"
+#include "support/oracles/oracle.hpp"
 
 // What the files with oracles share.
 namespace fit::test {
