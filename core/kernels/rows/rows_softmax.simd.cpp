@@ -135,7 +135,7 @@ void fill(T (&p)[N], T value) {
 }
 
 // Sums of slices side by side. A chain of many additions would lose digits: those of `block` elements are added in
-// double.
+// double, by one copy of that code.
 template <class T>
 class SliceSums {
  public:
@@ -144,13 +144,13 @@ class SliceSums {
   SliceSums() { fill(part_, T(0)); }
   V at(std::int64_t i) const { return load<V>(part_ + i); }
   void add(std::int64_t i, const V& v) { store(at(i) + v, part_ + i); }
-  void end_block() {
+  [[gnu::noinline]] void end_block() {
     if (!in_blocks_) fill(total_, 0.0);
     in_blocks_ = true;
     for (std::int64_t i = 0; i < side_by_side; ++i) total_[i] += static_cast<double>(part_[i]);
     fill(part_, T(0));
   }
-  void end() {
+  [[gnu::noinline]] void end() {
     if (!in_blocks_) return;
     end_block();
     for (std::int64_t i = 0; i < side_by_side; ++i) part_[i] = static_cast<T>(total_[i]);
