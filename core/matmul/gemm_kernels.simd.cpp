@@ -11,8 +11,8 @@ namespace {
 template <class T>
 void gemm_block(const GemmParams<T>& p, const T* a, const T* b, std::int64_t ldb, std::int64_t slice_step, T* c,
                 bool accumulate, const T* next = nullptr, const T* bias = nullptr) {
-  const Slices<T> slices{slice_step, next, bias};
-  macro_kernel({p.m, p.n, p.k}, p.alpha, {a, p.lda, p.transpose_a}, {b, ldb}, {c, p.ldc}, adding(accumulate), &slices);
+  macro_kernel({p.m, p.n, p.k}, p.alpha, {a, p.lda, p.transpose_a}, {b, ldb}, {c, p.ldc}, adding(accumulate),
+               {slice_step, next, bias});
 }
 
 // Copies the rows of x; out_ld is the row stride of the copy.

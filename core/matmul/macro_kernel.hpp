@@ -98,10 +98,18 @@ struct Slices {
   const T *next = nullptr, *bias = nullptr;
 };
 
-// The product of matrices of float or double. slices: one after the other, without a bias, if null.
+// The product of matrices of float or double. Inline, so that numbers are passed and no structs.
 template <class T>
-void macro_kernel(ProductSizes size, T alpha, LeftFactor<OfAlpha<T>> a, Matrix<const OfAlpha<T>> b,
-                  Matrix<OfAlpha<T>> c, Write write, const Slices<OfAlpha<T>>* slices = nullptr);
+void multiply_slices(bool transpose_a, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const T* a,
+                     std::int64_t lda, const T* b, std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate,
+                     std::int64_t slice_step, const T* next, const T* bias);
+template <class T>
+[[gnu::always_inline]] inline void macro_kernel(const ProductSizes& size, T alpha, const LeftFactor<OfAlpha<T>>& a,
+                                                const Matrix<const OfAlpha<T>>& b, const Matrix<OfAlpha<T>>& c,
+                                                Write write, const Slices<OfAlpha<T>>& slices = {}) {
+  multiply_slices(a.transposed, size.m, size.n, size.k, alpha, a.data, a.ld, b.data, b.ld, c.data, c.ld,
+                  write == Write::add, slices.step, slices.next, slices.bias);
+}
 
 }  // namespace FIT_ISA_NAMESPACE
 }  // namespace fit::kernels

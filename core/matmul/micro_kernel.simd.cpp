@@ -69,7 +69,7 @@ Narrow<T, bytes> multiply_add(const Narrow<T, bytes>& a, const Narrow<T, bytes>&
 }
 #endif
 
-// What the rows of a slice of c have in common, as in macro_kernel().
+// What the rows of a slice of c have in common, as in multiply_slices().
 template <class T>
 struct Slice {
   std::int64_t k, row, col, ldb, ldc;
@@ -185,39 +185,37 @@ void micro_kernels_of(std::int64_t vectors, const Slice<T>& s, std::int64_t m, c
 }  // namespace
 
 template <class T>
-void macro_kernel(ProductSizes size, T alpha, LeftFactor<OfAlpha<T>> a, Matrix<const OfAlpha<T>> b,
-                  Matrix<OfAlpha<T>> c, Write write, const Slices<OfAlpha<T>>* slices) {
+void multiply_slices(bool transpose_a, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const T* a,
+                     std::int64_t lda, const T* b, std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate,
+                     std::int64_t slice_step, const T* next, const T* bias) {
   constexpr std::int64_t W = Vec<T>::size;
-  const auto [slice_step, next, bias] = slices ? *slices : Slices<T>();
-  const std::int64_t m = size.m, n = size.n;
-  const T* const left_factor = a.data;
-  T* to = c.data;
-  Slice<T> s{size.k, a.ld, 1, b.ld, c.ld, alpha, write == Write::add, b.data, bias, W, next ? next - b.data : 0};
-  if (a.transposed) s.row = 1, s.col = a.ld;
-  for (std::int64_t j = 0; j < n; j += slice_width<T>(), s.b += slice_step, to += slice_width<T>()) {
+  Slice<T> s{k, lda, 1, ldb, ldc, alpha, accumulate, b, bias, W, next ? next - b : 0};
+  if (transpose_a) s.row = 1, s.col = lda;
+  for (std::int64_t j = 0; j < n; j += slice_width<T>(), s.b += slice_step, c += slice_width<T>()) {
     const std::int64_t left = n - j, all = (left + W - 1) / W, vectors = all < nr_vectors ? all : nr_vectors;
     if (left < slice_width<T>()) s.tail = left - (vectors - 1) * W;
     if (bias) s.bias = bias + j;
     if (sizeof(Vec<T>) == 64 && next && left >= slice_width<T>())  // with shorter vectors, fetching gains nothing
-      micro_kernels<sizeof(Vec<T>) == 64, Vec<T>, mr(nr_vectors), nr_vectors, true>(s, m, left_factor, to);
+      micro_kernels<sizeof(Vec<T>) == 64, Vec<T>, mr(nr_vectors), nr_vectors, true>(s, m, a, c);
 #if defined(__AVX2__)
     else if (left == Narrow<T, 16>::size)
-      micro_kernels<false, Narrow<T, 16>, mr(1), 1, true>(s, m, left_factor, to);
+      micro_kernels<false, Narrow<T, 16>, mr(1), 1, true>(s, m, a, c);
 #endif
 #if defined(__AVX512F__)
     else if (left == Narrow<T, 32>::size)
-      micro_kernels<false, Narrow<T, 32>, mr(1), 1, true>(s, m, left_factor, to);
+      micro_kernels<false, Narrow<T, 32>, mr(1), 1, true>(s, m, a, c);
 #endif
     // Parts of vectors take longer to read: with AVX-512, a mask occupies a port that the sums need.
     else if (s.tail == W)
-      micro_kernels_of<true>(vectors, s, m, left_factor, to);
+      micro_kernels_of<true>(vectors, s, m, a, c);
     else
-      micro_kernels_of<false>(vectors, s, m, left_factor, to);
+      micro_kernels_of<false>(vectors, s, m, a, c);
   }
 }
 
-#define FIT_MACRO_KERNEL(T) \
-  template void macro_kernel(ProductSizes, T, LeftFactor<T>, Matrix<const T>, Matrix<T>, Write, const Slices<T>*);
+#define FIT_MACRO_KERNEL(T)                                                                                          \
+  template void multiply_slices(bool, std::int64_t, std::int64_t, std::int64_t, T, const T*, std::int64_t, const T*, \
+                                std::int64_t, T*, std::int64_t, bool, std::int64_t, const T*, const T*);
 FIT_MACRO_KERNEL(float)
 FIT_MACRO_KERNEL(double)
 #undef FIT_MACRO_KERNEL
