@@ -39,8 +39,12 @@ inline constexpr bool handed_in = (!(std::is_lvalue_reference_v<Layers> &&
                                      std::is_base_of_v<Layer, std::remove_reference_t<Layers>>)&&...);
 template <class... Layers>
 using IfHandedIn = std::enable_if_t<handed_in<Layers...>>;
-template <class... Layers>
-using IfCopied = std::enable_if_t<!handed_in<Layers...>, int>;
+// Not for a copy of the list itself.
+template <class List, class... Layers>
+using IfCopied =
+    std::enable_if_t<!handed_in<Layers...> &&
+                         !(sizeof...(Layers) == 1 && (std::is_base_of_v<List, std::remove_reference_t<Layers>> && ...)),
+                     int>;
 
 template <class L, class T>
 struct IsHeld : std::is_base_of<L, T> {};
@@ -119,7 +123,7 @@ class Sequential final : public detail::LayerList<UnaryLayer, UnaryLayer> {
   explicit Sequential(Layers&&... layers) {
     (add(std::forward<Layers>(layers)), ...);
   }
-  template <class... Layers, detail::IfCopied<Layers...> = 0>
+  template <class... Layers, detail::IfCopied<Sequential, Layers...> = 0>
   explicit Sequential(Layers&&...) = delete;  // a layer is not copied: std::move() it in, or give a shared_ptr
   Tensor forward(const Tensor& x) const override;
   void fields(Fields& f) override;
@@ -138,7 +142,7 @@ class ModuleList final : public detail::LayerList<Layer, L> {
   explicit ModuleList(Layers&&... layers) {
     (this->add(std::forward<Layers>(layers)), ...);
   }
-  template <class... Layers, detail::IfCopied<Layers...> = 0>
+  template <class... Layers, detail::IfCopied<ModuleList, Layers...> = 0>
   explicit ModuleList(Layers&&...) = delete;  // a layer is not copied: std::move() it in, or give a shared_ptr
   void fields(Fields& f) override { f.self(*this), this->list(f); }
 };
