@@ -1,6 +1,7 @@
 #include "fit/nn/layers/norm.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "base/joined.hpp"
@@ -12,6 +13,7 @@
 #include "fit/ops/ops.hpp"
 #include "layer/sizes.hpp"
 #include "ops/common/precision.hpp"
+#include "ops/network/channel_norm.hpp"
 
 namespace fit::nn {
 namespace {
@@ -157,17 +159,15 @@ Tensor BatchNorm::forward(const Tensor& x) const {
     if (!fit::detail::computing_again()) update(all.mean.detach(), all.var.detach() * (all.count / (all.count - 1)));
     return batch_norm(x, all.mean, all.var, w, bias.value(), eps_);
   }
-  Tensor y = batch_norm(x, {}, {}, w, bias.value(), eps_);
+  BatchNormalised batch = batch_norm_and_statistics(x, w, bias.value(), eps_);
   const std::int64_t n = x.numel() / std::max<std::int64_t>(x.size(1), 1);
   if (n < 2)
     check::fail(
         "BatchNorm", "x has shape ", x.shape(),
         ": in training, a batch needs more than one number for each channel. A DataLoader with drop_last leaves out a "
         "last batch of one row");
-  if (fit::detail::computing_again()) return y;
-  const NoGrad no_grad;
-  update(mean(x, all_but_channels(x)), var(x, all_but_channels(x)));
-  return y;
+  if (!fit::detail::computing_again()) update(batch.mean, batch.var);
+  return std::move(batch.y);
 }
 
 std::string BatchNorm::describe() const {
