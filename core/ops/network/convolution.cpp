@@ -1,12 +1,14 @@
-// conv1d and conv2d: im2col (the elements of every window side by side), then a matrix product.
+// conv1d and conv2d.
 #include <algorithm>
 #include <array>
 
 #include "fit/threads/parallel.hpp"
 #include "kernels/copy.hpp"
 #include "ops/common/autocast.hpp"
+#include "ops/common/composed.hpp"
 #include "ops/common/precision.hpp"
 #include "ops/network/patches.hpp"
+#include "ops/network/window_products.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -71,22 +73,67 @@ Tensor patches_backward(const char* op, const Tensor& y, const Windows& w, const
   });
 }
 
-// The convolution of x [N, C, H, W] and weight [O, C / groups, K, L]. Only the windows are not checked yet.
-Tensor convolution(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias, const Windows& w,
-                   const std::vector<std::int64_t>& padding, std::int64_t groups) {
-  return with_precision(Precision::rounded_or_native, {x, weight}, [&](const Tensor& given, const Tensor& weight) {
-    const bool cast = autocast_dtype() == bfloat16 && product_dtype(given.dtype(), weight.dtype()) == bfloat16;
-    const Tensor x = cast ? given.to(bfloat16) : given;
-    const Tensor wide = padding.empty() ? x : pad(x, padding);
-    const Tensor p = patches(op, wide, w);
-    const std::int64_t n = p.shape()[0], outputs = weight.shape()[0], places = p.shape()[4] * p.shape()[5];
-    const std::int64_t inputs = weight.shape()[1] * w.height * w.width;
-    const Tensor y =
-        matmul(reshape(weight, Shape{groups, outputs / groups, inputs}), reshape(p, Shape{n, groups, inputs, places}));
-    Tensor shaped = reshape(y, Shape{n, outputs, p.shape()[4], p.shape()[5]});
-    if (!bias.defined()) return shaped;
-    const Tensor sum = shaped + reshape(bias, Shape{outputs, 1, 1});
-    return cast ? sum.to(bfloat16) : sum;
+// What a convolution knows beside its tensors. Trivially copyable.
+struct Convolution {
+  const char* op;
+  Windows w;
+  std::int64_t above, before;  // zeros around x
+  std::int64_t groups;
+};
+
+// By operations: im2col (the elements of all windows side by side), then a matrix product. For bfloat16, and for
+// derivatives of gradients. x is [N, C, H, W], weight [O, C / groups, K, L].
+Tensor composed_convolution(const Convolution& c, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const bool padded = c.above > 0 || c.before > 0;
+  const Tensor wide = padded ? pad(x, {c.before, c.before, c.above, c.above}) : x;
+  const Tensor p = patches(c.op, wide, c.w);
+  const std::int64_t n = p.shape()[0], outputs = weight.shape()[0], places = p.shape()[4] * p.shape()[5];
+  const std::int64_t inputs = weight.shape()[1] * c.w.height * c.w.width;
+  const Tensor y = matmul(reshape(weight, Shape{c.groups, outputs / c.groups, inputs}),
+                          reshape(p, Shape{n, c.groups, inputs, places}));
+  const Tensor shaped = reshape(y, Shape{n, outputs, p.shape()[4], p.shape()[5]});
+  return bias.defined() ? shaped + reshape(bias, Shape{outputs, 1, 1}) : shaped;
+}
+
+WindowProducts products_of(const Convolution& c, const Shape& x, const Shape& weight) {
+  const Windows& w = c.w;
+  const std::int64_t rows = x[2] + 2 * c.above, cols = x[3] + 2 * c.before;
+  return {
+      {x[1] / c.groups, rows, cols, w.height, w.width, w.stride_down, w.stride_right, w.dilation_down, w.dilation_right,
+       places(rows, w.height, w.stride_down, w.dilation_down), places(cols, w.width, w.stride_right, w.dilation_right)},
+      x[0],
+      c.groups,
+      weight[0] / c.groups,
+      c.above,
+      c.before};
+}
+
+// As one operation, which keeps x instead of the windows.
+Tensor fused_convolution(const Convolution& c, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const WindowProducts products = products_of(c, x.shape(), weight.shape());
+  return record(c.op, {x, weight, bias}, window_products(products, x, weight, bias), keep::inputs,
+                [c, products](Backward& b) {
+                  if (b.recording())
+                    return give_by_decomposition(b, [&](const std::vector<Tensor>& in) {
+                      return std::vector<Tensor>{composed_convolution(c, in[0], in[1], in[2])};
+                    });
+                  if (b.wants(0)) b.give(0, window_products_dx(products, b.dy(), b.x(1)));
+                  if (b.wants(1)) b.give(1, window_products_dweight(products, b.x(0), b.dy()));
+                  if (b.wants(2)) b.give(2, sum(b.dy(), {0, 2, 3}));
+                });
+}
+
+// Only the windows are not checked yet.
+Tensor convolution(const Convolution& c, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return with_precision(Precision::rounded_or_native, {x, weight}, [&](const Tensor& x, const Tensor& weight) {
+    if (product_dtype(x.dtype(), weight.dtype()) == bfloat16) {
+      const bool cast = autocast_dtype() == bfloat16;
+      const Tensor y = composed_convolution(c, cast ? x.to(bfloat16) : x, weight, bias);
+      return cast ? y.to(bfloat16) : y;
+    }
+    DType t = promote(x.dtype(), weight.dtype());
+    if (bias.defined()) t = promote(t, bias.dtype());
+    return fused_convolution(c, x.to(t), weight.to(t), bias.defined() ? bias.to(t) : bias);
   });
 }
 
@@ -147,25 +194,18 @@ Tensor told(const char* op, int axes, const Tensor& x, const Tensor& weight, con
 
 }  // namespace
 
-std::vector<std::int64_t> padding_widths(const PerAxis& padding, int axes) {
-  if (padding == 0) return {};
-  if (axes == 1) return {padding[0], padding[0]};
-  return {padding[1], padding[1], padding[0], padding[0]};
-}
-
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& o) {
   expect_convolution("conv1d", 1, x, weight, bias, o);
   const Windows w{1, weight.shape()[2], 1, o.stride()[0], 1, o.dilation()[0]};
-  const Tensor y =
-      convolution("conv1d", unsqueeze(x, 2), unsqueeze(weight, 2), bias, w, padding_widths(o.padding(), 1), o.groups());
-  return told("conv1d", 1, x, weight, bias, o, squeeze(y, 2));
+  const Convolution c{"conv1d", w, 0, o.padding()[0], o.groups()};
+  return told("conv1d", 1, x, weight, bias, o, squeeze(convolution(c, unsqueeze(x, 2), unsqueeze(weight, 2), bias), 2));
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& o) {
   expect_convolution("conv2d", 2, x, weight, bias, o);
   const Windows w{weight.shape()[2], weight.shape()[3], o.stride()[0], o.stride()[1], o.dilation()[0], o.dilation()[1]};
-  return told("conv2d", 2, x, weight, bias, o,
-              convolution("conv2d", x, weight, bias, w, padding_widths(o.padding(), 2), o.groups()));
+  const Convolution c{"conv2d", w, o.padding()[0], o.padding()[1], o.groups()};
+  return told("conv2d", 2, x, weight, bias, o, convolution(c, x, weight, bias));
 }
 
 }  // namespace fit

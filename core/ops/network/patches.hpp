@@ -13,9 +13,6 @@ struct Windows {
 /// Throws Error if there are more numbers than axes along which windows slide.
 void expect_axes(const char* op, const char* name, int axes, const PerAxis& given);
 
-/// The widths for pad(); empty for no padding.
-std::vector<std::int64_t> padding_widths(const PerAxis& padding, int axes);
-
 /// The elements of every window (im2col): [N, C, height, width, windows down, windows right]. The caller checks that
 /// the windows fit.
 Tensor patches(const char* op, const Tensor& x, const Windows& w);

@@ -7,6 +7,13 @@
 namespace fit {
 namespace {
 
+// The widths for pad(); empty for no padding.
+std::vector<std::int64_t> padding_widths(const PerAxis& padding, int axes) {
+  if (padding == 0) return {};
+  if (axes == 1) return {padding[0], padding[0]};
+  return {padding[1], padding[1], padding[0], padding[0]};
+}
+
 enum class Pool { max, mean };
 
 // Checks the arguments; `stride` has no 0.

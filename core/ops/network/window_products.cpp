@@ -1,0 +1,285 @@
+#include "ops/network/window_products.hpp"
+
+#include <algorithm>
+
+#include "base/scratch.hpp"
+#include "fit/threads/parallel.hpp"
+#include "matmul/gemm.hpp"
+#include "ops/linalg/flop_counter.hpp"
+#include "tensor/dispatch.hpp"
+
+namespace fit {
+namespace {
+
+using kernels::WindowBlock;
+
+// One channel beside few outputs, as in a depthwise convolution: a matrix product gains nothing there.
+bool is_depthwise(const WindowProducts& c) { return c.w.channels == 1 && c.outputs <= kernels::gemv_max_m; }
+
+// Images are the parts of x and y of one group: image i has group i % groups.
+std::int64_t images(const WindowProducts& c) { return c.n * c.groups; }
+std::int64_t x_plane(const WindowProducts& c) { return c.rows() * c.cols(); }
+std::int64_t x_size(const WindowProducts& c) { return c.w.channels * x_plane(c); }
+std::int64_t y_size(const WindowProducts& c) { return c.outputs * c.w.places(); }
+std::int64_t weight_size(const WindowProducts& c) { return c.outputs * c.depth(); }
+
+// Calls f(i) for `count` tasks that share the work of the convolution.
+template <class F>
+void each_task(const WindowProducts& c, std::int64_t count, const F& f) {
+  detail::count_product(c.outputs, c.w.places(), c.depth(), images(c));
+  const double flops = 2.0 * static_cast<double>(images(c) * y_size(c)) * static_cast<double>(c.depth());
+  const double each = flops / static_cast<double>(std::max<std::int64_t>(count, 1));
+  parallel_for(count, 1 + static_cast<std::int64_t>(kernels::parallel_flops / (each + 1)),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t i = begin; i < end; ++i) f(i);
+               });
+}
+
+// Calls f(block) for all places, `most` at a time.
+template <class F>
+void each_block(const WindowProducts& c, WindowBlock block, std::int64_t most, const F& f) {
+  for (block.place = 0; block.place < c.w.places(); block.place += most) {
+    block.places = std::min(most, c.w.places() - block.place);
+    f(block);
+  }
+}
+constexpr std::int64_t places_together = 256;
+
+// Channels of x whose windows make a matrix of about 128 rows.
+struct ChannelBlocks {
+  explicit ChannelBlocks(const WindowProducts& c)
+      : channels(c.w.channels),
+        count(parts_of(channels, std::max<std::int64_t>(128 / c.w.in_window(), 1))),
+        together(parts_of(channels, count)) {}
+  WindowBlock block(std::int64_t i) const { return {i * together, std::min(together, channels - i * together), 0, 0}; }
+  static std::int64_t parts_of(std::int64_t n, std::int64_t part) { return (n + part - 1) / part; }
+  std::int64_t channels, count, together;
+};
+
+template <class T>
+kernels::GemmParams<T> product_of(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t lda, std::int64_t ldb,
+                                  std::int64_t ldc) {
+  auto p = kernels::contiguous<T>(m, n, k, false, false);
+  p.lda = lda, p.ldb = ldb, p.ldc = ldc;
+  return p;
+}
+
+/// Some channels of one image with zeros around them.
+template <class T>
+class PaddedImage {
+ public:
+  PaddedImage(const WindowProducts& c, const WindowBlock& channels)
+      : c_(c), channels_(channels.channels), memory_(channels.channels * c.w.plane() + kernels::WindowLayout::slack) {}
+  T* get() const { return memory_.get(); }
+
+  void clear() const { std::fill_n(get(), channels_ * c_.w.plane(), T(0)); }
+  void read(const T* x) const {
+    clear();
+    each_row([&](T* own, std::int64_t row) { std::copy_n(x + row * c_.cols(), c_.cols(), own); });
+  }
+  void write(T* x) const {
+    each_row([&](const T* own, std::int64_t row) { std::copy_n(own, c_.cols(), x + row * c_.cols()); });
+  }
+
+ private:
+  template <class F>
+  void each_row(const F& f) const {
+    for (std::int64_t row = 0; row < channels_ * c_.rows(); ++row) {
+      const std::int64_t own = row / c_.rows() * c_.w.rows + row % c_.rows() + c_.above;
+      f(get() + own * c_.w.cols + c_.before, row);
+    }
+  }
+
+  const WindowProducts& c_;
+  std::int64_t channels_;
+  kernels::Scratch<T> memory_;
+};
+
+// The matrix of windows of a block: [channels height width, places].
+template <class T>
+kernels::Scratch<T> window_memory(std::int64_t rows, std::int64_t places) {
+  return kernels::Scratch<T>(rows * places + kernels::WindowLayout::slack);
+}
+
+// ---- forward ------------------------------------------------------------------------------------------------------
+
+template <class T>
+void forward(const WindowProducts& c, const T* x, const T* weight, const T* bias, T* y) {
+  const std::int64_t depth = c.depth(), places = c.w.places(), line = kernels::panel_width;
+  // A block of windows has about 2^14 elements, and whole lines of the micro-kernel. Few images are cut into parts.
+  const std::int64_t most =
+      is_depthwise(c) ? places : std::clamp((std::int64_t{1} << 14) / depth / line * line, line, 8 * line);
+  const std::int64_t blocks = (places + most - 1) / most;
+  const std::int64_t parts = std::clamp<std::int64_t>(16 / std::max<std::int64_t>(images(c), 1), 1, blocks);
+  each_task(c, images(c) * parts, [&](std::int64_t task) {
+    const std::int64_t i = task / parts, g = i % c.groups, part = task % parts;
+    const T* const w = weight + g * weight_size(c);
+    T* const to = y + i * y_size(c);
+    const WindowBlock all{0, c.w.channels, 0, 0};
+    const PaddedImage<T> image(c, all);
+    image.read(x + i * x_size(c));
+    const auto gathered = window_memory<T>(is_depthwise(c) ? 0 : depth, most);
+    for (std::int64_t block = blocks * part / parts; block < blocks * (part + 1) / parts; ++block) {
+      const std::int64_t place = block * most;
+      const WindowBlock b{0, c.w.channels, place, std::min(most, places - place)};
+      for (std::int64_t o = 0; o < c.outputs; ++o)
+        kernels::windows<T>().fill(to + o * places + place, b.places, bias ? bias[g * c.outputs + o] : T(0));
+      if (is_depthwise(c)) {
+        for (std::int64_t o = 0; o < c.outputs; ++o)
+          kernels::windows<T>().multiply(c.w, b, image.get(), w + o * depth, to + o * places + place);
+        continue;
+      }
+      kernels::windows<T>().gather(c.w, b, image.get(), gathered.get());
+      auto p = product_of<T>(c.outputs, b.places, depth, depth, b.places, places);
+      p.beta = 1;
+      FIT_KERNELS(kernels::gemm_table, T).gemm_unpacked(p, w, gathered.get(), to + place, nullptr);
+    }
+  });
+}
+
+// ---- gradients ----------------------------------------------------------------------------------------------------
+
+// Windows of stride 1 slide over dy, too, to give dx: the outputs are its channels then, and the weight is turned. Many
+// outputs beside few channels would make many windows of it.
+bool slides_over_dy(const WindowProducts& c) {
+  return c.outputs <= 2 * c.w.channels && c.w.stride_down == 1 && c.w.stride_right == 1 &&
+         c.above <= c.w.dilation_down * (c.w.height - 1) && c.before <= c.w.dilation_right * (c.w.width - 1);
+}
+WindowProducts over_dy(const WindowProducts& c) {
+  WindowProducts d = c;
+  d.above = c.w.dilation_down * (c.w.height - 1) - c.above;
+  d.before = c.w.dilation_right * (c.w.width - 1) - c.before;
+  d.w.channels = c.outputs, d.outputs = c.w.channels;
+  d.w.rows = c.w.down + 2 * d.above, d.w.cols = c.w.right + 2 * d.before;
+  d.w.down = c.rows(), d.w.right = c.cols();
+  return d;
+}
+// [groups outputs, channels, height, width] as [groups channels, outputs, height, width], from the last element of a
+// window to the first.
+template <class T>
+void turn(const WindowProducts& c, const T* weight, T* out) {
+  for (std::int64_t g = 0; g < c.groups; ++g, weight += weight_size(c))
+    for (std::int64_t channel = 0; channel < c.w.channels; ++channel)
+      for (std::int64_t o = 0; o < c.outputs; ++o, out += c.w.in_window()) {
+        const T* const window = weight + (o * c.w.channels + channel) * c.w.in_window();
+        std::reverse_copy(window, window + c.w.in_window(), out);
+      }
+}
+
+template <class T>
+void backward_x(const WindowProducts& c, const T* dy, const T* weight, T* dx) {
+  if (slides_over_dy(c)) {
+    const kernels::Scratch<T> turned(c.groups * weight_size(c));
+    turn(c, weight, turned.get());
+    return forward<T>(over_dy(c), dy, turned.get(), nullptr, dx);
+  }
+  const ChannelBlocks channels(c);
+  const std::int64_t depth = c.depth(), places = c.w.places(), lines = c.w.in_window();
+  each_task(c, images(c) * channels.count, [&](std::int64_t task) {
+    const std::int64_t i = task / channels.count, g = i % c.groups;
+    WindowBlock all = channels.block(task % channels.count);
+    const T *const from = dy + i * y_size(c), *const w = weight + g * weight_size(c) + all.channel * lines;
+    T* const to = dx + i * x_size(c) + all.channel * x_plane(c);
+    const std::int64_t rows = all.channels * lines;
+    const PaddedImage<T> image(c, all);
+    const auto windows = window_memory<T>(rows, places_together);
+    image.clear();
+    all.channel = 0;
+    each_block(c, all, places_together, [&](const WindowBlock& b) {
+      auto p = product_of<T>(rows, b.places, c.outputs, depth, places, b.places);
+      p.transpose_a = true;
+      kernels::gemm(p, w, from + b.place, windows.get());
+      kernels::windows<T>().scatter(c.w, b, windows.get(), image.get());
+    });
+    image.write(to);
+  });
+}
+
+template <class T>
+void depthwise_weight(const WindowProducts& c, const T* x, const T* dy, T* dweight) {
+  each_task(c, c.groups, [&](std::int64_t g) {
+    const std::int64_t size = weight_size(c);
+    const WindowBlock all{0, 1, 0, c.w.places()};
+    const PaddedImage<T> image(c, all);
+    const kernels::Scratch<double> totals(size);
+    std::fill_n(totals.get(), size, 0.0);
+    for (std::int64_t i = g; i < images(c); i += c.groups) {
+      image.read(x + i * x_size(c));
+      for (std::int64_t o = 0; o < c.outputs; ++o)
+        kernels::windows<T>().products(c.w, all, image.get(), dy + i * y_size(c) + o * c.w.places(),
+                                       totals.get() + o * c.depth());
+    }
+    std::transform(totals.get(), totals.get() + size, dweight + g * size,
+                   [](double total) { return static_cast<T>(total); });
+  });
+}
+
+// The transpose [depth, outputs] of each group, because the windows are the taller matrix. Of few groups and channels,
+// the images are divided into parts, whose sums are added.
+template <class T>
+void backward_weight(const WindowProducts& c, const T* x, const T* dy, T* dweight) {
+  if (is_depthwise(c)) return depthwise_weight(c, x, dy, dweight);
+  const ChannelBlocks channels(c);
+  const std::int64_t depth = c.depth(), places = c.w.places(), lines = c.w.in_window();
+  const std::int64_t pieces = c.groups * channels.count, size = c.groups * weight_size(c);
+  const std::int64_t parts = std::clamp<std::int64_t>(16 / pieces, 1, std::max<std::int64_t>(c.n, 1));
+  const kernels::Scratch<T> sums(parts * size);
+  std::fill_n(sums.get(), parts * size, T(0));
+  each_task(c, pieces * parts, [&](std::int64_t task) {
+    const std::int64_t part = task / pieces, g = task % pieces / channels.count;
+    WindowBlock all = channels.block(task % channels.count);
+    const std::int64_t rows = all.channels * lines, first = all.channel;
+    T* const to = sums.get() + part * size + g * weight_size(c) + first * lines * c.outputs;
+    const PaddedImage<T> padded(c, all);
+    const auto gathered = window_memory<T>(rows, places_together);
+    all.channel = 0;
+    for (std::int64_t image = c.n * part / parts; image < c.n * (part + 1) / parts; ++image) {
+      const std::int64_t i = image * c.groups + g;
+      padded.read(x + i * x_size(c) + first * x_plane(c));
+      each_block(c, all, places_together, [&](const WindowBlock& b) {
+        kernels::windows<T>().gather(c.w, b, padded.get(), gathered.get());
+        auto p = product_of<T>(rows, c.outputs, b.places, b.places, places, c.outputs);
+        p.transpose_b = true;
+        p.beta = 1;
+        kernels::gemm(p, gathered.get(), dy + i * y_size(c) + b.place, to);
+      });
+    }
+  });
+  for (std::int64_t part = 1; part < parts; ++part)
+    for (std::int64_t i = 0; i < size; ++i) sums.get()[i] += sums.get()[part * size + i];
+  const auto transpose = FIT_KERNELS(kernels::gemm_table, T).transpose;
+  for (std::int64_t g = 0; g < c.groups; ++g)
+    transpose(depth, c.outputs, sums.get() + g * weight_size(c), c.outputs, dweight + g * weight_size(c), depth);
+}
+
+template <class F>
+Tensor filled(const Shape& shape, DType t, const F& f) {
+  Tensor y = Tensor::empty(shape, t);
+  if (y.numel() > 0) dispatch_compute_floating(t, [&](auto zero) { f(y.fresh<decltype(zero)>(), zero); });
+  return y;
+}
+
+template <class T>
+const T* numbers(const Tensor& t, T) {
+  return t.defined() ? t.data<T>().data() : nullptr;
+}
+
+}  // namespace
+
+Tensor window_products(const WindowProducts& c, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return filled(c.y_shape(), x.dtype(), [&](auto* y, auto zero) {
+    forward(c, numbers(x, zero), numbers(weight, zero), numbers(bias, zero), y);
+  });
+}
+
+Tensor window_products_dx(const WindowProducts& c, const Tensor& dy, const Tensor& weight) {
+  return filled(c.x_shape(), dy.dtype(),
+                [&](auto* dx, auto zero) { backward_x(c, numbers(dy, zero), numbers(weight, zero), dx); });
+}
+
+Tensor window_products_dweight(const WindowProducts& c, const Tensor& x, const Tensor& dy) {
+  return filled(c.weight_shape(), dy.dtype(),
+                [&](auto* dweight, auto zero) { backward_weight(c, numbers(x, zero), numbers(dy, zero), dweight); });
+}
+
+}  // namespace fit

@@ -1,0 +1,30 @@
+#pragma once
+#include "fit/ops/ops.hpp"
+#include "kernels/windows.hpp"
+
+// The sums of a convolution and of its gradients, in float or double. The windows are copied block by block, into
+// memory that stays in the caches.
+namespace fit {
+
+/// x [N, groups channels, rows, cols], weight [groups outputs, channels, height, width], y [N, groups outputs, down,
+/// right]. Trivially copyable, so that an adjoint can capture it.
+struct WindowProducts {
+  kernels::WindowLayout w;  // of one group of x, with zeros around it
+  std::int64_t n, groups, outputs;
+  std::int64_t above, before;  // how many rows and columns of zeros, on both sides
+
+  /// The elements of a window in all channels of a group.
+  std::int64_t depth() const { return w.channels * w.in_window(); }
+  std::int64_t rows() const { return w.rows - 2 * above; }
+  std::int64_t cols() const { return w.cols - 2 * before; }
+  Shape x_shape() const { return {n, groups * w.channels, rows(), cols()}; }
+  Shape weight_shape() const { return {groups * outputs, w.channels, w.height, w.width}; }
+  Shape y_shape() const { return {n, groups * outputs, w.down, w.right}; }
+};
+
+/// bias [groups outputs] may be undefined. All have one type.
+Tensor window_products(const WindowProducts& c, const Tensor& x, const Tensor& weight, const Tensor& bias);
+Tensor window_products_dx(const WindowProducts& c, const Tensor& dy, const Tensor& weight);
+Tensor window_products_dweight(const WindowProducts& c, const Tensor& x, const Tensor& dy);
+
+}  // namespace fit

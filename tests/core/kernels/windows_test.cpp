@@ -1,0 +1,219 @@
+#include "kernels/windows.hpp"
+
+#include "fit/ops/ops.hpp"
+#include "support/catch.hpp"
+#include "support/guarded_buffer.hpp"
+#include "support/rounding.hpp"
+#include "support/tensors.hpp"
+#include "support/variants.hpp"
+
+// Convolutions: their kernels, each against its formula, and the operation with its gradients against sums in float64.
+namespace fit::test::windows_test {
+namespace {
+
+kernels::WindowLayout layout(std::int64_t channels, std::int64_t rows, std::int64_t cols, std::int64_t height,
+                             std::int64_t width, std::int64_t stride, std::int64_t dilation) {
+  const auto places = [&](std::int64_t n, std::int64_t size) { return (n - dilation * (size - 1) - 1) / stride + 1; };
+  return {channels,           rows, cols, height, width, stride, stride, dilation, dilation, places(rows, height),
+          places(cols, width)};
+}
+
+template <class T>
+void check_windows(const kernels::WindowLayout& w, const kernels::WindowBlock& b) {
+  using R = Rounded<T>;
+  INFO(sizeof(T) << " bytes, x " << w.channels << " x " << w.rows << " x " << w.cols << ", windows " << w.height
+                 << " x " << w.width << ", stride " << w.stride_right << ", dilation " << w.dilation_right
+                 << ", channels " << b.channel << " + " << b.channels << ", places " << b.place << " + " << b.places);
+  constexpr std::int64_t slack = kernels::WindowLayout::slack;
+  const auto& k = kernels::windows<T>();
+  std::mt19937_64 random(static_cast<std::uint64_t>(w.cols));
+  const Draw usual = between(-2, 2);
+  const std::int64_t size = w.channels * w.plane(), rows = b.channels * w.in_window();
+  GuardedBuffer<T> x = drawn<T>(size + slack, 1, usual, random), gathered(rows * b.places + slack, 3);
+  // The place in x of each element of the windows, in the order of gather().
+  std::vector<std::int64_t> under;
+  for (std::int64_t c = b.channel; c < b.channel + b.channels; ++c)
+    for (std::int64_t i = 0; i < w.in_window(); ++i)
+      for (std::int64_t p = b.place; p < b.place + b.places; ++p)
+        under.push_back(c * w.plane() + (p / w.right * w.stride_down + i / w.width * w.dilation_down) * w.cols +
+                        p % w.right * w.stride_right + i % w.width * w.dilation_right);
+  k.gather(w, b, x.data(), gathered.data());
+  CHECK(gathered.guards_intact());
+  for (std::int64_t i = 0; i < rows * b.places; ++i)
+    if (gathered[i] != x[under[static_cast<std::size_t>(i)]]) FAIL_CHECK("element " << i << " of the windows");
+
+  GuardedBuffer<T> back = drawn<T>(size, 5, usual, random);
+  const std::vector<T> before = back.values();
+  std::vector<R> wanted(before.begin(), before.end());
+  for (std::int64_t i = 0; i < rows * b.places; ++i) {
+    R& to = wanted[static_cast<std::size_t>(under[static_cast<std::size_t>(i)])];
+    to = to + R(gathered[i]);
+  }
+  k.scatter(w, b, gathered.data(), back.data());
+  Worst scattered;
+  for (std::int64_t i = 0; i < size; ++i) scattered.add(i, back[i], wanted[static_cast<std::size_t>(i)]);
+  INFO("scattered " << scattered);
+  CHECK(scattered.within_bounds());
+  CHECK(back.guards_intact());
+
+  // The first channel of the block.
+  GuardedBuffer<T> weight = drawn<T>(w.in_window(), 2, usual, random), y = drawn<T>(b.places, 7, usual, random);
+  GuardedBuffer<double> totals = drawn<double>(w.in_window(), 1, usual, random);
+  const std::vector<T> y_before = y.values();
+  const std::vector<double> totals_before = totals.values();
+  Worst products, multiplied;
+  k.products(w, b, x.data(), y.data(), totals.data());
+  for (std::int64_t i = 0; i < w.in_window(); ++i) {
+    std::vector<R> terms{R(static_cast<long double>(totals_before[static_cast<std::size_t>(i)]), 0)};
+    for (std::int64_t p = 0; p < b.places; ++p) terms.push_back(R(gathered[i * b.places + p]) * R(y[p]));
+    const R total = sum(terms);
+    products.add(i, totals[i], Rounded<double>{total.value, total.error});
+  }
+  k.multiply(w, b, x.data(), weight.data(), y.data());
+  for (std::int64_t p = 0; p < b.places; ++p) {
+    R total(y_before[static_cast<std::size_t>(p)]);
+    for (std::int64_t i = 0; i < w.in_window(); ++i) total = total + R(weight[i]) * R(gathered[i * b.places + p]);
+    multiplied.add(p, y[p], total);
+  }
+  INFO("products " << products << "; multiplied " << multiplied);
+  CHECK(products.within_bounds());
+  CHECK(multiplied.within_bounds());
+  CHECK((y.guards_intact() && totals.guards_intact()));
+}
+
+template <class T>
+void check_kernels() {
+  for (const std::int64_t cols : {5, 18, 34, 67})
+    for (const std::int64_t stride : {1, 2, 3})
+      for (const std::int64_t dilation : {1, 2}) {
+        const auto w = layout(3, 7, cols, 3, 2, stride, dilation);
+        check_windows<T>(w, {0, 3, 0, w.places()});
+        check_windows<T>(w, {1, 2, w.places() / 3, w.places() / 2});
+        check_windows<T>(w, {2, 1, w.places() - 1, 1});
+      }
+  check_windows<T>(layout(2, 1, 100, 1, 4, 1, 1), {0, 2, 5, 70});
+  for (const std::int64_t n : odd_sizes) {
+    GuardedBuffer<T> y(n, 3);
+    kernels::windows<T>().fill(y.data(), n, T(1.5));
+    for (std::int64_t i = 0; i < n; ++i)
+      if (y[i] != T(1.5)) FAIL_CHECK("element " << i << " of " << n);
+    CHECK(y.guards_intact());
+  }
+}
+
+// A convolution, its sizes and options.
+struct Case {
+  Shape x, weight;
+  ConvOptions options;
+};
+
+// Element by element, in float64.
+Tensor by_formula(const Case& c, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const ConvOptions& o = c.options;
+  const std::int64_t O = weight.shape()[0], C = weight.shape()[1], K = weight.shape()[2], L = weight.shape()[3];
+  const Tensor wide = pad(x, {o.padding()[1], o.padding()[1], o.padding()[0], o.padding()[0]});
+  const std::int64_t down = (wide.shape()[2] - o.dilation()[0] * (K - 1) - 1) / o.stride()[0] + 1;
+  const std::int64_t right = (wide.shape()[3] - o.dilation()[1] * (L - 1) - 1) / o.stride()[1] + 1;
+  std::vector<Tensor> channels;
+  for (std::int64_t out = 0; out < O; ++out) {
+    const std::int64_t first = out / (O / o.groups()) * C;
+    Tensor total = zeros({x.shape()[0], down, right}, float64) + bias[out];
+    for (std::int64_t ch = 0; ch < C; ++ch)
+      for (std::int64_t k = 0; k < K; ++k)
+        for (std::int64_t l = 0; l < L; ++l) {
+          const std::int64_t top = k * o.dilation()[0], left = l * o.dilation()[1];
+          const Tensor lines = slice(wide, 2, top, top + (down - 1) * o.stride()[0] + 1, o.stride()[0]);
+          const Tensor under = slice(lines, 3, left, left + (right - 1) * o.stride()[1] + 1, o.stride()[1]);
+          total = total + squeeze(slice(under, 1, first + ch, first + ch + 1), 1) * weight[{out, ch, k, l}];
+        }
+    channels.push_back(total);
+  }
+  return stack(channels, 1);
+}
+
+// y and the gradients by x, weight and bias.
+void check_convolution(const Case& c, DType t) {
+  INFO(c.x << " by " << c.weight << ", groups " << c.options.groups() << ", " << t);
+  manual_seed(3);
+  std::vector<Tensor> in{randn(c.x).to(t), randn(c.weight).to(t), randn({c.weight[0]}).to(t)}, exact;
+  for (Tensor& x : in) exact.push_back(x.to(float64).requires_grad_()), x.requires_grad_();
+  const Tensor y = conv2d(in[0], in[1], in[2], c.options), z = by_formula(c, exact[0], exact[1], exact[2]);
+  REQUIRE(y.shape() == z.shape());
+  const Tensor seed = randn(y.shape());
+  std::vector<Tensor> got = grad({y}, in, {seed.to(t)}), wanted = grad({z}, exact, {seed.to(float64)});
+  got.push_back(y.detach());
+  wanted.push_back(z.detach());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    INFO("of x, weight, bias, y: " << i);
+    // Relative to the size of a sum of that many products.
+    const double size = std::max(1.0, norm(wanted[i]).item() / std::sqrt(static_cast<double>(wanted[i].numel())));
+    CHECK(allclose(got[i].to(float64), wanted[i], 0, size * (t == float64 ? 1e-13 : 1e-5)));
+  }
+}
+
+std::vector<Case> cases() {
+  const ConvOptions same = ConvOptions().padding(1), halves = ConvOptions().padding(1).stride(2);
+  return {{{3, 2, 9, 11}, {5, 2, 3, 3}, same},
+          {{2, 3, 12, 10}, {70, 3, 3, 3}, same},   // many outputs beside few channels
+          {{2, 20, 13, 9}, {24, 20, 3, 3}, same},  // several blocks of channels
+          {{2, 20, 13, 9}, {24, 20, 3, 3}, halves},
+          {{1, 5, 40, 40}, {6, 5, 3, 3}, same},  // one image in parts
+          {{2, 4, 9, 9}, {6, 2, 3, 2}, ConvOptions().groups(2).dilation(2).padding({2, 3})},
+          {{3, 6, 10, 17}, {6, 1, 3, 3}, ConvOptions().groups(6).padding(1)},  // depthwise
+          {{3, 6, 10, 17}, {12, 1, 3, 3}, ConvOptions().groups(6).padding(1).stride(2)},
+          {{2, 8, 1, 60}, {8, 1, 1, 4}, ConvOptions().groups(8).padding({0, 3})},
+          {{2, 4, 8, 8}, {3, 4, 1, 1}, {}},
+          {{2, 3, 16, 16}, {10, 3, 4, 4}, ConvOptions().stride(4)},     // patches of an image
+          {{2, 3, 7, 8}, {4, 3, 2, 3}, ConvOptions().padding({3, 4})},  // more zeros than a window
+          {{2, 3, 11, 8}, {4, 3, 3, 2}, ConvOptions().stride({3, 1}).dilation({1, 3}).padding({0, 2})},
+          {{1, 1, 30, 30}, {1, 1, 29, 29}, same},
+          {{5, 50, 4, 4}, {3, 50, 4, 4}, {}}};
+}
+
+}  // namespace
+
+TEST_CASE("kernels of windows follow their formulas", "[kernels]") {
+  each_isa([] {
+    check_kernels<float>();
+    check_kernels<double>();
+  });
+}
+
+TEST_CASE("convolutions and their gradients are sums of products", "[ops]") {
+  for (const Case& c : cases())
+    for (const DType t : {float32, float64}) check_convolution(c, t);
+}
+
+TEST_CASE("convolutions have the same bits on every instruction set and with any number of threads", "[ops]") {
+  for (const Case& c : cases()) {
+    INFO(c.x << " by " << c.weight);
+    const auto all = [&] {
+      manual_seed(3);
+      Tensor x = randn(c.x).requires_grad_(), w = randn(c.weight).requires_grad_();
+      const Tensor y = conv2d(x, w, {}, c.options);
+      y.backward(randn(y.shape()));
+      return cat({flatten(y.detach()), flatten(x.grad()), flatten(w.grad())});
+    };
+    check_threads(all);
+    const Tensor here = all();
+    each_isa([&] { CHECK(same_bits(all(), here)); });
+  }
+}
+
+TEST_CASE("a convolution of no images has a gradient of 0", "[ops]") {
+  Tensor x = zeros({0, 2, 5, 5}).requires_grad_(), w = randn({3, 2, 3, 3}).requires_grad_();
+  const Tensor y = conv2d(x, w, {}, ConvOptions().padding(1));
+  CHECK(y.shape() == Shape{0, 3, 5, 5});
+  y.sum().backward();
+  CHECK(equal(w.grad(), zeros(w.shape())));
+  CHECK(x.grad().shape() == x.shape());
+}
+
+TEST_CASE("a convolution keeps its input for the gradient, not its windows", "[ops]") {
+  Tensor x = randn({8, 16, 32, 32}), w = randn({16, 16, 3, 3}).requires_grad_();
+  const auto before = memory_stats().live_bytes;
+  const Tensor y = conv2d(x, w, {}, ConvOptions().padding(1));
+  CHECK(memory_stats().live_bytes - before < 2 * y.numel() * 4);
+}
+
+}  // namespace fit::test::windows_test
