@@ -31,6 +31,12 @@ struct WindowBlock {
   std::int64_t channel, channels, place, places;
 };
 
+/// Windows that may lie beyond x, whose first one begins `above` and `before` it: what is outside does not count.
+struct PoolLayout {
+  WindowLayout w;
+  std::int64_t above, before;
+};
+
 template <class T>
 struct WindowKernels {
   // y[i] = value
@@ -45,6 +51,26 @@ struct WindowKernels {
   // Its adjoint: totals[k, l] += sum over the places of x[its element] y. A chain of additions goes along the places.
   void (*products)(const WindowLayout& w, const WindowBlock& b, const T* x, const T* y, double* totals);
 };
+
+/// Pools of one plane x [rows, cols] into y [places].
+template <class T>
+struct PoolKernels {
+  // y = the maximum of the elements of the window; NaN wins.
+  void (*max)(const PoolLayout& p, const T* x, T* y);
+  // dx[the first element that is y] += dy. Overwrites dy.
+  void (*max_back)(const PoolLayout& p, const T* x, const T* y, T* dy, T* dx);
+  // sums += the elements of the window; dx[each element] += dy.
+  void (*add)(const PoolLayout& p, const T* x, double* sums);
+  void (*add_back)(const PoolLayout& p, const T* dy, T* dx);
+};
+
+template <class IsaTag, class T>
+const PoolKernels<T>& pool_table();
+
+template <class T>
+const PoolKernels<T>& pools() {
+  return FIT_KERNELS(pool_table, T);
+}
 
 template <class IsaTag, class T>
 const WindowKernels<T>& window_table();

@@ -1,5 +1,7 @@
 #include "kernels/windows.hpp"
 
+#include <limits>
+
 #include "kernels/simd/pack.hpp"
 
 namespace fit::kernels {
@@ -33,6 +35,18 @@ V load_apart(const Access& access, const T* x, std::int64_t stride) {
   alignas(64) T lanes[W] = {};
   for (std::int64_t i = 0; i < n; ++i) lanes[i] = x[i * stride];
   return load<V>(lanes);
+}
+
+// Writes a vector so.
+template <bool apart, class V, class Access, class T>
+void store_apart(const Access& access, const V& v, T* x, std::int64_t stride) {
+  if constexpr (!apart) return access.store(v, x);
+  constexpr auto W = static_cast<std::int64_t>(V::size);
+  std::int64_t n = W;
+  if constexpr (std::is_same_v<Access, Tail>) n = access.n;
+  alignas(64) T lanes[W];
+  store(v, lanes);
+  for (std::int64_t i = 0; i < n; ++i) x[i * stride] = lanes[i];
 }
 
 template <class T>
@@ -115,7 +129,100 @@ void products(const WindowLayout& w, const WindowBlock& b, const T* x, const T* 
   (w.stride_right == 1 ? products<false, T> : products<true, T>)(w, b, x, y, totals);
 }
 
+// ---- pools --------------------------------------------------------------------------------------------------------
+
+// The least j >= 0 with j stride >= n.
+std::int64_t first_from(std::int64_t n, std::int64_t stride) { return n <= 0 ? 0 : (n + stride - 1) / stride; }
+
+// Calls f(place, at, count) for the rows of places whose element (k, l) lies in x, for all (k, l) in order. at: the
+// element of x for the first place.
+template <class F>
+void each_inside(const PoolLayout& p, const F& f) {
+  const WindowLayout& w = p.w;
+  for (std::int64_t k = 0; k < w.height; ++k)
+    for (std::int64_t l = 0; l < w.width; ++l) {
+      const std::int64_t col = l * w.dilation_right - p.before, to = first_from(w.cols - col, w.stride_right);
+      const std::int64_t low = first_from(-col, w.stride_right), high = to < w.right ? to : w.right;
+      for (std::int64_t i = 0; i < w.down; ++i) {
+        const std::int64_t row = i * w.stride_down + k * w.dilation_down - p.above;
+        if (row >= 0 && row < w.rows && low < high)
+          f(i * w.right + low, row * w.cols + low * w.stride_right + col, high - low);
+      }
+    }
+}
+
+// The same, vector by vector: f(place, at, access).
+template <class T, class F>
+void each_vector_inside(const PoolLayout& p, const F& f) {
+  each_inside(p, [&](std::int64_t place, std::int64_t at, std::int64_t count) {
+    for_each_vector<Vec<T>>(count,
+                            [&](std::int64_t i, auto access) { f(place + i, at + i * p.w.stride_right, access); });
+  });
+}
+
+template <bool apart, class T>
+void max(const PoolLayout& p, const T* x, T* y) {
+  using V = Vec<T>;
+  fill(y, p.w.places(), -std::numeric_limits<T>::infinity());
+  each_vector_inside<T>(p, [&](std::int64_t place, std::int64_t at, auto a) {
+    const V v = load_apart<apart, V>(a, x + at, p.w.stride_right), most = a.template load<V>(y + place, T(0));
+    a.store(xsimd::select(v > most || xsimd::isnan(v), v, most), y + place);
+  });
+}
+
+// dy becomes 0 where its element was found: it goes to no other.
+template <bool apart, class T>
+void max_back(const PoolLayout& p, const T* x, const T* y, T* dy, T* dx) {
+  using V = Vec<T>;
+  each_vector_inside<T>(p, [&](std::int64_t place, std::int64_t at, auto a) {
+    const V v = load_apart<apart, V>(a, x + at, p.w.stride_right), most = a.template load<V>(y + place, T(0));
+    const V seed = a.template load<V>(dy + place, T(0));
+    const auto found = v == most || (xsimd::isnan(v) && xsimd::isnan(most));
+    const V sum = load_apart<apart, V>(a, dx + at, p.w.stride_right) + xsimd::select(found, seed, V(T(0)));
+    store_apart<apart>(a, sum, dx + at, p.w.stride_right);
+    a.store(xsimd::select(found, V(T(0)), seed), dy + place);
+  });
+}
+
+template <class T>
+void add(const PoolLayout& p, const T* x, double* sums) {
+  each_inside(p, [&](std::int64_t place, std::int64_t at, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) sums[place + i] += static_cast<double>(x[at + i * p.w.stride_right]);
+  });
+}
+
+template <bool apart, class T>
+void add_back(const PoolLayout& p, const T* dy, T* dx) {
+  using V = Vec<T>;
+  each_vector_inside<T>(p, [&](std::int64_t place, std::int64_t at, auto a) {
+    const V sum = load_apart<apart, V>(a, dx + at, p.w.stride_right) + a.template load<V>(dy + place, T(0));
+    store_apart<apart>(a, sum, dx + at, p.w.stride_right);
+  });
+}
+
+template <class T>
+void max(const PoolLayout& p, const T* x, T* y) {
+  (p.w.stride_right == 1 ? max<false, T> : max<true, T>)(p, x, y);
+}
+template <class T>
+void max_back(const PoolLayout& p, const T* x, const T* y, T* dy, T* dx) {
+  (p.w.stride_right == 1 ? max_back<false, T> : max_back<true, T>)(p, x, y, dy, dx);
+}
+template <class T>
+void add_back(const PoolLayout& p, const T* dy, T* dx) {
+  (p.w.stride_right == 1 ? add_back<false, T> : add_back<true, T>)(p, dy, dx);
+}
+
 }  // namespace
+
+template <class IsaTag, class T>
+const PoolKernels<T>& pool_table() {
+  static constexpr PoolKernels<T> table{max<T>, max_back<T>, add<T>, add_back<T>};
+  return table;
+}
+
+template const PoolKernels<float>& pool_table<FIT_ISA, float>();
+template const PoolKernels<double>& pool_table<FIT_ISA, double>();
 
 template <class IsaTag, class T>
 const WindowKernels<T>& window_table() {

@@ -17,10 +17,6 @@ namespace {
 
 Tensor patches_backward(const char* op, const Tensor& y, const Windows& w, const Shape& shape);
 
-std::int64_t places(std::int64_t n, std::int64_t size, std::int64_t stride, std::int64_t dilation) {
-  return (n - dilation * (size - 1) - 1) / stride + 1;
-}
-
 Shape patches_shape(const Shape& x, const Windows& w) {
   return {x[0],
           x[1],

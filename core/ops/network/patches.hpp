@@ -10,6 +10,11 @@ struct Windows {
   std::int64_t dilation_down = 1, dilation_right = 1;  // between the elements of a window
 };
 
+/// How many windows of `size` elements fit along an axis of n.
+inline std::int64_t places(std::int64_t n, std::int64_t size, std::int64_t stride, std::int64_t dilation) {
+  return (n - dilation * (size - 1) - 1) / stride + 1;
+}
+
 /// Throws Error if there are more numbers than axes along which windows slide.
 void expect_axes(const char* op, const char* name, int axes, const PerAxis& given);
 

@@ -1,18 +1,18 @@
-// max_pool1d, max_pool2d, avg_pool1d, avg_pool2d: the elements of every window side by side, and a reduction.
+// max_pool1d, max_pool2d, avg_pool1d, avg_pool2d.
+#include <algorithm>
 #include <limits>
+#include <utility>
 
+#include "base/scratch.hpp"
+#include "fit/threads/parallel.hpp"
+#include "kernels/windows.hpp"
+#include "ops/common/composed.hpp"
 #include "ops/network/patches.hpp"
 #include "tensor/check.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit {
 namespace {
-
-// The widths for pad(); empty for no padding.
-std::vector<std::int64_t> padding_widths(const PerAxis& padding, int axes) {
-  if (padding == 0) return {};
-  if (axes == 1) return {padding[0], padding[0]};
-  return {padding[1], padding[1], padding[0], padding[0]};
-}
 
 enum class Pool { max, mean };
 
@@ -40,26 +40,119 @@ void expect_pool(const char* op, int axes, const Tensor& x, const PerAxis& size,
   }
 }
 
-Tensor pooled(const char* op, Pool kind, int axes, const Tensor& x, const PerAxis& size, const PoolOptions& o) {
-  const auto stride_of = [&](int a) { return o.stride()[a] == 0 ? size[a] : o.stride()[a]; };
-  const PerAxis stride(stride_of(0), stride_of(1));
-  expect_pool(op, axes, x, size, stride, o);
-  const Scalar border = kind == Pool::max ? -std::numeric_limits<double>::infinity() : 0.;
-  const std::vector<std::int64_t> widths = padding_widths(o.padding(), axes);
-  const Windows w = axes == 1 ? Windows{1, size[0], 1, stride[0], 1, o.dilation()[0]}
-                              : Windows{size[0], size[1], stride[0], stride[1], o.dilation()[0], o.dilation()[1]};
+// What a pool knows beside its tensor. Trivially copyable.
+struct PoolCall {
+  const char* op;
+  Pool kind;
+  Windows w;
+  std::int64_t above, before;  // of the border
+};
+
+// By operations, the elements of all windows side by side: for bfloat16, and for derivatives of gradients.
+Tensor composed_pool(const PoolCall& c, const Tensor& x) {
+  const Scalar border = c.kind == Pool::max ? -std::numeric_limits<double>::infinity() : 0.;
+  const bool padded = c.above > 0 || c.before > 0;
   const auto windows_of = [&](const Tensor& t, Scalar border) {  // [N, C, elements, down, right]
-    const Tensor wide = !widths.empty() ? pad(t, widths, PadMode::constant, border) : t;
-    return flatten(patches(op, axes == 1 ? unsqueeze(wide, 2) : wide, w), 2, 3);
+    const Tensor wide = padded ? pad(t, {c.before, c.before, c.above, c.above}, PadMode::constant, border) : t;
+    return flatten(patches(c.op, wide, c.w), 2, 3);
   };
   const Tensor windows = windows_of(x, border);
-  Tensor y = kind == Pool::max ? max(windows, 2) : mean(windows, 2);
-  if (kind == Pool::max && !widths.empty() && any(y.detach() == border).item<bool>()) {
-    // The border is as large as all elements of a window: the first that is no border gets the gradient.
-    const Tensor first = argmax(windows_of(ones(x.shape().with(0, 1).with(1, 1)), 0.), 2, keepdims);
-    const Tensor ids = where(unsqueeze(y.detach(), 2) == border, first, argmax(windows, 2, keepdims));
-    y = squeeze(gather(windows, 2, ids), 2);
-  }
+  if (c.kind == Pool::mean) return mean(windows, 2);
+  const Tensor y = max(windows, 2);
+  if (!padded || !any(y.detach() == border).item<bool>()) return y;
+  // The border is as large as all elements of a window: the first that is no border gets the gradient.
+  const Tensor first = argmax(windows_of(ones(x.shape().with(0, 1).with(1, 1)), 0.), 2, keepdims);
+  const Tensor ids = where(unsqueeze(y.detach(), 2) == border, first, argmax(windows, 2, keepdims));
+  return squeeze(gather(windows, 2, ids), 2);
+}
+
+// Calls f(plane of x, plane of y) for the offsets of all planes.
+template <class F>
+void each_plane(const kernels::PoolLayout& p, std::int64_t planes, const F& f) {
+  const std::int64_t work = p.w.places() * p.w.in_window();
+  parallel_for(planes, std::max<std::int64_t>(1, (1 << 14) / work), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) f(i * p.w.plane(), i * p.w.places());
+  });
+}
+
+template <class T>
+void forward(const PoolCall& c, const kernels::PoolLayout& p, std::int64_t planes, const T* x, T* y) {
+  const auto& kernels = kernels::pools<T>();
+  const std::int64_t places = p.w.places();
+  each_plane(p, planes, [&](std::int64_t in, std::int64_t out) {
+    if (c.kind == Pool::max) return kernels.max(p, x + in, y + out);
+    const kernels::Scratch<double> sums(places);
+    std::fill_n(sums.get(), places, 0.0);
+    kernels.add(p, x + in, sums.get());
+    const auto size = static_cast<double>(p.w.in_window());
+    std::transform(sums.get(), sums.get() + places, y + out, [=](double sum) { return static_cast<T>(sum / size); });
+  });
+}
+
+template <class T>
+void backward(const PoolCall& c, const kernels::PoolLayout& p, std::int64_t planes, const T* x, const T* y, const T* dy,
+              T* dx) {
+  const auto& kernels = kernels::pools<T>();
+  const std::int64_t places = p.w.places();
+  const auto factor = static_cast<T>(1 / static_cast<double>(p.w.in_window()));
+  each_plane(p, planes, [&](std::int64_t in, std::int64_t out) {
+    const kernels::Scratch<T> seed(places);
+    std::fill_n(dx + in, p.w.plane(), T(0));
+    if (c.kind == Pool::max) {
+      std::copy_n(dy + out, places, seed.get());
+      kernels.max_back(p, x + in, y + out, seed.get(), dx + in);
+    } else {
+      std::transform(dy + out, dy + out + places, seed.get(), [=](T g) { return g * factor; });
+      kernels.add_back(p, seed.get(), dx + in);
+    }
+  });
+}
+
+kernels::PoolLayout layout_of(const PoolCall& c, const Shape& x) {
+  const Windows& w = c.w;
+  return {{1, x[2], x[3], w.height, w.width, w.stride_down, w.stride_right, w.dilation_down, w.dilation_right,
+           places(x[2] + 2 * c.above, w.height, w.stride_down, w.dilation_down),
+           places(x[3] + 2 * c.before, w.width, w.stride_right, w.dilation_right)},
+          c.above,
+          c.before};
+}
+
+// As one operation. A maximum is looked for again in the gradient: its place is not kept.
+Tensor fused_pool(const PoolCall& c, const Tensor& x) {
+  const kernels::PoolLayout p = layout_of(c, x.shape());
+  const std::int64_t planes = x.shape()[0] * x.shape()[1];
+  Tensor y = Tensor::empty({x.shape()[0], x.shape()[1], p.w.down, p.w.right}, x.dtype());
+  dispatch_compute_floating(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    forward(c, p, planes, x.data<T>().data(), y.fresh<T>());
+  });
+  const auto adjoint = [c, p, planes](Backward& b) {
+    if (b.recording())
+      return give_by_decomposition(
+          b, [&](const std::vector<Tensor>& in) { return std::vector<Tensor>{composed_pool(c, in[0])}; });
+    const Tensor x = b.x(0), y = b.y(), dy = b.dy();
+    Tensor dx = Tensor::empty(x.shape(), x.dtype());
+    dispatch_compute_floating(x.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      backward(c, p, planes, x.data<T>().data(), y.data<T>().data(), dy.data<T>().data(), dx.fresh<T>());
+    });
+    b.give(0, std::move(dx));
+  };
+  return record(c.op, {x}, std::move(y), keep::inputs | keep::output, adjoint);
+}
+
+Tensor pooled(const char* op, Pool kind, int axes, const Tensor& given, const PerAxis& size, const PoolOptions& o) {
+  const auto stride_of = [&](int a) { return o.stride()[a] == 0 ? size[a] : o.stride()[a]; };
+  const PerAxis stride(stride_of(0), stride_of(1));
+  expect_pool(op, axes, given, size, stride, o);
+  const PoolCall c = axes == 1 ? PoolCall{op, kind, {1, size[0], 1, stride[0], 1, o.dilation()[0]}, 0, o.padding()[0]}
+                               : PoolCall{op,
+                                          kind,
+                                          {size[0], size[1], stride[0], stride[1], o.dilation()[0], o.dilation()[1]},
+                                          o.padding()[0],
+                                          o.padding()[1]};
+  const Tensor x = axes == 1 ? unsqueeze(given, 2) : given;
+  Tensor y = is_narrow(x.dtype()) || x.numel() == 0 ? composed_pool(c, x) : fused_pool(c, x);
   if (axes == 1) y = squeeze(y, 2);
   if (detail::thread_state.observed) {  // of the whole pooling
     const std::int64_t sizes[] = {size[0], size[1]}, strides[] = {stride[0], stride[1]},
@@ -68,7 +161,7 @@ Tensor pooled(const char* op, Pool kind, int axes, const Tensor& x, const PerAxi
     detail::notify_op(
         {op,
          {{"size", span(sizes)}, {"stride", span(strides)}, {"padding", span(padding)}, {"dilation", span(dilation)}}},
-        {x}, &y, 1);
+        {given}, &y, 1);
   }
   return y;
 }

@@ -7,7 +7,8 @@
 #include "support/tensors.hpp"
 #include "support/variants.hpp"
 
-// Convolutions: their kernels, each against its formula, and the operation with its gradients against sums in float64.
+// Convolutions and pools: their kernels, each against its formula, and the operations with their gradients against
+// sums in float64.
 namespace fit::test::windows_test {
 namespace {
 
@@ -170,7 +171,96 @@ std::vector<Case> cases() {
           {{5, 50, 4, 4}, {3, 50, 4, 4}, {}}};
 }
 
+// ---- pools --------------------------------------------------------------------------------------------------------
+
+// y and dx of a pool of x [N, C, H, W], element by element.
+struct Pooled {
+  std::vector<double> y, dx;
+};
+Pooled by_formula(bool maximum, const Tensor& x, const PerAxis& size, const PerAxis& stride, const PoolOptions& o,
+                  const Shape& shape, const std::vector<double>& dy) {
+  const std::vector<double> in = x.to(float64).to_vector<double>();
+  Pooled p{{}, std::vector<double>(in.size())};
+  for (std::int64_t i = 0; i < shape.numel(); ++i) {
+    const std::int64_t plane = i / (shape[2] * shape[3]), row = i / shape[3] % shape[2], col = i % shape[3];
+    std::vector<std::int64_t> all;  // the elements of the window
+    for (std::int64_t k = 0; k < size[0]; ++k)
+      for (std::int64_t l = 0; l < size[1]; ++l) {
+        const std::int64_t r = row * stride[0] + k * o.dilation()[0] - o.padding()[0],
+                           c = col * stride[1] + l * o.dilation()[1] - o.padding()[1];
+        if (r >= 0 && r < x.shape()[2] && c >= 0 && c < x.shape()[3])
+          all.push_back((plane * x.shape()[2] + r) * x.shape()[3] + c);
+      }
+    const auto at = [&](std::int64_t e) { return in[static_cast<std::size_t>(e)]; };
+    const auto to = [&](std::int64_t e) -> double& { return p.dx[static_cast<std::size_t>(e)]; };
+    const double seed = dy[static_cast<std::size_t>(i)];
+    if (maximum) {
+      std::int64_t best = all[0];
+      for (const std::int64_t e : all)
+        if (!std::isnan(at(best)) && (std::isnan(at(e)) || at(e) > at(best))) best = e;
+      p.y.push_back(at(best));
+      to(best) += seed;
+    } else {
+      const auto n = static_cast<double>(size[0] * size[1]);
+      double total = 0;
+      for (const std::int64_t e : all) total += at(e), to(e) += seed / n;
+      p.y.push_back(total / n);
+    }
+  }
+  return p;
+}
+
+void check_pool(bool maximum, const Shape& shape, const PerAxis& size, const PoolOptions& o, DType t, bool special) {
+  INFO((maximum ? "max " : "avg ") << shape << " by " << size.str() << ", stride " << o.stride().str() << ", padding "
+                                   << o.padding().str() << ", dilation " << o.dilation().str() << ", " << t);
+  manual_seed(11);
+  Tensor x = round(randn(shape) * 2).to(t);  // many are equal
+  if (special) x = where(rand(shape) < 0.1, std::numeric_limits<double>::quiet_NaN(), x).to(t);
+  if (special) x = where(rand(shape) < 0.6, -std::numeric_limits<double>::infinity(), x).to(t);
+  x.requires_grad_();
+  const Tensor y = maximum ? max_pool2d(x, size, o) : avg_pool2d(x, size, o), seed = round(randn(y.shape()) * 8);
+  const PerAxis stride(o.stride()[0] == 0 ? size[0] : o.stride()[0], o.stride()[1] == 0 ? size[1] : o.stride()[1]);
+  const Pooled p = by_formula(maximum, x.detach(), size, stride, o, y.shape(), seed.to(float64).to_vector<double>());
+  y.backward(seed.to(t));
+  const double tolerance = maximum ? 0 : t == float64 ? 1e-15 : 1e-6;
+  const auto near = [&](const Tensor& a, const std::vector<double>& b) {
+    return all(isclose(nan_to_num(a.to(float64), -99., 1e9, -1e9), nan_to_num(tensor(b, a.shape()), -99., 1e9, -1e9),
+                       tolerance, tolerance))
+        .item<bool>();
+  };
+  CHECK(near(y.detach(), p.y));
+  CHECK(near(x.grad(), p.dx));
+}
+
 }  // namespace
+
+TEST_CASE("pools follow their formula, with NaN, infinities and equal elements", "[ops]") {
+  for (const bool maximum : {true, false})
+    for (const DType t : {float32, float64})
+      for (const bool special : {false, maximum}) {
+        check_pool(maximum, {2, 3, 12, 37}, 2, {}, t, special);
+        check_pool(maximum, {2, 3, 12, 37}, 3, PoolOptions().stride(1).padding(1), t, special);
+        check_pool(maximum, {1, 2, 9, 20}, {3, 2}, PoolOptions().stride({1, 3}).padding({1, 0}), t, special);
+        check_pool(maximum, {1, 2, 11, 40}, 3, PoolOptions().stride(2).dilation({2, 3}).padding(1), t, special);
+        check_pool(maximum, {3, 1, 5, 5}, 5, {}, t, special);
+      }
+}
+
+TEST_CASE("pools have the same bits on every instruction set and with any number of threads", "[ops]") {
+  for (const std::int64_t stride : {1, 2, 3}) {
+    const auto both = [&] {
+      manual_seed(3);
+      Tensor x = randn({40, 5, 20, 30}).requires_grad_();
+      const auto o = PoolOptions().stride(stride).padding(1);
+      const Tensor y = max_pool2d(x, 3, o) + avg_pool2d(x, 3, o);
+      y.backward(randn(y.shape()));
+      return cat({flatten(y.detach()), flatten(x.grad())});
+    };
+    check_threads(both);
+    const Tensor here = both();
+    each_isa([&] { CHECK(same_bits(both(), here)); });
+  }
+}
 
 TEST_CASE("kernels of windows follow their formulas", "[kernels]") {
   each_isa([] {
