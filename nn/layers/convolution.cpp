@@ -34,6 +34,11 @@ std::string described(const Tensor& weight, const ConvOptions& o) {
 
 }  // namespace
 
+std::string detail::described_pool(const PerAxis& size, const PoolOptions& o) {
+  return joined("size=", size.str(), ", stride=", o.stride() == 0 ? size.str() : o.stride().str(),
+                ", padding=", o.padding().str(), ", dilation=", o.dilation().str());
+}
+
 FIT_FIELDS_OF(Conv1d, weight, bias)
 
 Conv1d::Conv1d(std::int64_t in, std::int64_t out, std::int64_t size, const ConvOptions& options) : options_(options) {

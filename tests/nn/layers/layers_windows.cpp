@@ -12,6 +12,14 @@ std::vector<LayerRow> window_layers() {
   return {
       layer_row([] { return nn::Conv1d(4, 2, 3); }).on({{2, 4, 5}}),
       layer_row([] { return nn::Conv2d(2, 4, 3, ConvOptions().stride(2).padding(1).groups(2)); }).on({{2, 2, 5, 4}}),
+      layer_row([] { return nn::MaxPool1d(2); }).on({{2, 3, 6}}),
+      layer_row([] {
+        return nn::MaxPool2d(3, PoolOptions().stride({1, 2}).padding(1));
+      }).on({{1, 2, 4, 5}}),
+      layer_row([] { return nn::AvgPool1d(2, PoolOptions().stride(1)); }).on({{2, 3, 5}}),
+      layer_row([] {
+        return nn::AvgPool2d({2, 1});
+      }).on({{1, 2, 4, 5}}),
       layer_row([] { return nn::GroupNorm(2, 4); }).on({{3, 4, 2}}),
       layer_row([] { return nn::BatchNorm(3); }).on({{4, 3, 2}}),
       layer_row([] { return nn::LSTM(3, 2); }).on({{2, 4, 3}}),

@@ -8,6 +8,25 @@
 /// Layers for images [N, C, H, W] and for sequences with channels [N, C, L].
 namespace fit::nn {
 
+namespace detail {
+
+std::string described_pool(const PerAxis& size, const PoolOptions& options);
+
+/// A layer that calls a pool.
+template <class Self, Tensor (*pool)(const Tensor&, PerAxis, const PoolOptions&)>
+class Pool : public UnaryLayer {
+ public:
+  explicit Pool(PerAxis size, const PoolOptions& options = {}) : size_(size), options_(options) {}
+  Tensor forward(const Tensor& x) const override { return pool(x, size_, options_); }
+  void fields(Fields& list) override { list.self(static_cast<Self&>(*this)); }
+  std::string describe() const override { return described_pool(size_, options_); }
+
+ private:
+  PerAxis size_;
+  PoolOptions options_;
+};
+}  // namespace detail
+
 /// conv1d(x, weight, bias, options): x [N, C, L]. Parameters start uniform in ±1/sqrt(C / groups K), as in PyTorch.
 /// There is no bias with ConvOptions().bias(false).
 class Conv1d final : public UnaryLayer {
@@ -36,6 +55,24 @@ class Conv2d final : public UnaryLayer {
 
  private:
   ConvOptions options_;
+};
+
+/// max_pool1d(x, size, options) and the other pools: MaxPool2d(2), AvgPool2d({2, 1}, PoolOptions().stride(1)).
+class MaxPool1d final : public detail::Pool<MaxPool1d, fit::max_pool1d> {
+ public:
+  using Pool::Pool;
+};
+class MaxPool2d final : public detail::Pool<MaxPool2d, fit::max_pool2d> {
+ public:
+  using Pool::Pool;
+};
+class AvgPool1d final : public detail::Pool<AvgPool1d, fit::avg_pool1d> {
+ public:
+  using Pool::Pool;
+};
+class AvgPool2d final : public detail::Pool<AvgPool2d, fit::avg_pool2d> {
+ public:
+  using Pool::Pool;
 };
 
 }  // namespace fit::nn
