@@ -135,6 +135,9 @@ Write find_row(const std::string& op);
 Names convolution(const Row& r);
 Names max_pool(const Row& r);
 Names average_pool(const Row& r);
+Names batch_norm(const Row& r);
+Names group_norm(const Row& r);
+Names glu(const Row& r);
 Names lstm(const Row& r);
 Names gru(const Row& r);
 /// Attention as one node of opset 23, or as products and a softmax.

@@ -1,4 +1,4 @@
-// Convolutions, pooling, and recurrent layers.
+// Convolutions, pooling, norms of channels, gates, and recurrent layers.
 #include "fit/ops/ops.hpp"
 #include "onnx/graph.hpp"
 
@@ -17,6 +17,24 @@ Names pool(const Row& r, const char* op, std::map<std::string, Integers> more) {
                {"strides", r.integers("stride")},
                {"pads", both_ends(r.integers("padding"))}});
   return {r.g.node(op, {r.operand(0)}, more)};
+}
+
+// (x - mean) / sqrt(variance + eps), of slices along some axes.
+Name normalised(const Row& r, const Name& x, const Integers& axes) {
+  const Name centred = r.g.node("Sub", {x, r.g.reduced("ReduceMean", x, axes, true)});
+  const Name variance = r.g.reduced("ReduceMean", r.g.node("Mul", {centred, centred}), axes, true);
+  const Name sum = r.g.node("Add", {variance, r.g.number(r.real("eps"), r.y().dtype())});
+  return r.g.node("Div", {centred, r.g.node("Sqrt", {sum})});
+}
+
+// y weight + bias, the operands 1 and 2, one number for each channel.
+Name scaled(const Row& r, Name y) {
+  Integers along{-1};
+  for (int a = 2; a < r.x().rank(); ++a) along.push_back(1);
+  const auto channel = [&](std::size_t i) { return r.g.node("Reshape", {r.operand(i), r.g.integers(along)}); };
+  if (r.has_input(1)) y = r.g.node("Mul", {y, channel(1)});
+  if (r.has_input(2)) y = r.g.node("Add", {y, channel(2)});
+  return y;
 }
 
 // The rows of the gates in ONNX's order. `order`: which gate of ours each is.
@@ -68,6 +86,25 @@ Names average_pool(const Row& r) {
   for (const std::int64_t d : r.integers("dilation"))
     if (d != 1) r.fail("has a dilation, which has no ONNX form in opset 17");
   return pool(r, "AveragePool", {{"count_include_pad", {1}}});
+}
+Names batch_norm(const Row& r) {
+  Integers others{0};
+  for (int a = 2; a < r.x().rank(); ++a) others.push_back(a);
+  if (!r.has_input(3)) return {scaled(r, normalised(r, r.operand(0), others))};
+  const std::int64_t channels = r.x().size(1);
+  const auto channel = [&](std::size_t i, double absent) {
+    return r.has_input(i) ? r.operand(i) : r.g.constant(full({channels}, absent, r.y().dtype()));
+  };
+  return {r.g.node("BatchNormalization", {r.operand(0), channel(1, 1), channel(2, 0), r.operand(3), r.operand(4)}, {},
+                   {{"epsilon", static_cast<float>(r.real("eps"))}})};
+}
+Names group_norm(const Row& r) {
+  const Name x = r.operand(0), groups = r.g.node("Reshape", {x, r.g.integers({0, r.integer("groups"), -1})});
+  return {scaled(r, r.g.node("Reshape", {normalised(r, groups, {2}), r.g.node("Shape", {x})}))};
+}
+Names glu(const Row& r) {
+  const Names halves = r.g.nodes("Split", {r.operand(0)}, 2, {{"axis", {r.integer("axis")}}});
+  return {r.g.node("Mul", {halves[0], r.g.node("Sigmoid", {halves[1]})})};
 }
 // Ours: input, forget, cell, output; theirs: input, output, forget, cell.
 Names lstm(const Row& r) { return recurrent(r, "LSTM", {0, 3, 1, 2}, {}); }

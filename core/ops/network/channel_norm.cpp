@@ -336,7 +336,7 @@ std::int64_t channels_of(const char* op, const Tensor& x, const Tensor& weight, 
 }
 
 /// `moments`: takes them if it isn't null.
-Tensor channel_norm(const char* op, Operands in, const ChannelLayout& l, double eps,
+Tensor channel_norm(const detail::OpName& name, Operands in, const ChannelLayout& l, double eps,
                     ChannelMoments* moments = nullptr) {
   DType t = in[of_x].dtype();
   for (const Tensor& x : in)
@@ -353,7 +353,7 @@ Tensor channel_norm(const char* op, Operands in, const ChannelLayout& l, double 
       y = composed_norm(in, l, eps);
       return;
     }
-    y = record({op, {{"eps", eps}}}, in, std::move(f.y), keep::inputs | keep::saved(f.moments.mean, f.moments.rstd),
+    y = record(name, in, std::move(f.y), keep::inputs | keep::saved(f.moments.mean, f.moments.rstd),
                [l, eps, given = in[of_mean].defined()](Backward& b) {
                  if (b.recording())
                    give_by_decomposition(b, [&](const Operands& x) { return Operands{composed_norm(x, l, eps)}; });
@@ -375,12 +375,12 @@ Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& weight, co
   const std::int64_t channels = channels_of("group_norm", x, weight, bias, eps);
   if (groups < 1 || channels % groups != 0)
     check::fail("group_norm", "groups is ", groups, ": it must divide the ", channels, " channels of x ", x.shape());
-  return with_precision(Precision::float32, {x, weight, bias},
-                        [&](const Tensor& x, const Tensor& weight, const Tensor& bias) {
-                          const ChannelLayout batch = of_batch(x);
-                          const ChannelLayout l{1, batch.outer * channels, batch.inner, channels / groups, channels};
-                          return channel_norm("group_norm", {x, weight, bias, {}, {}}, l, eps);
-                        });
+  return with_precision(
+      Precision::float32, {x, weight, bias}, [&](const Tensor& x, const Tensor& weight, const Tensor& bias) {
+        const ChannelLayout batch = of_batch(x);
+        const ChannelLayout l{1, batch.outer * channels, batch.inner, channels / groups, channels};
+        return channel_norm({"group_norm", {{"groups", groups}, {"eps", eps}}}, {x, weight, bias, {}, {}}, l, eps);
+      });
 }
 
 Tensor batch_norm(const Tensor& x, const Tensor& mean, const Tensor& var, const Tensor& weight, const Tensor& bias,
@@ -395,7 +395,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& mean, const Tensor& var, const 
   return with_precision(
       Precision::float32, {x, mean, var, weight, bias},
       [&](const Tensor& x, const Tensor& mean, const Tensor& var, const Tensor& weight, const Tensor& bias) {
-        return channel_norm("batch_norm", {x, weight, bias, mean, var}, of_batch(x), eps);
+        return channel_norm({"batch_norm", {{"eps", eps}}}, {x, weight, bias, mean, var}, of_batch(x), eps);
       });
 }
 
@@ -403,10 +403,10 @@ BatchNormalised batch_norm_and_statistics(const Tensor& x, const Tensor& weight,
   channels_of("batch_norm", x, weight, bias, eps);
   ChannelMoments m;
   const ChannelLayout l = of_batch(x);
-  Tensor y = with_precision(Precision::float32, {x, weight, bias},
-                            [&](const Tensor& x, const Tensor& weight, const Tensor& bias) {
-                              return channel_norm("batch_norm", {x, weight, bias, {}, {}}, l, eps, &m);
-                            });
+  Tensor y = with_precision(
+      Precision::float32, {x, weight, bias}, [&](const Tensor& x, const Tensor& weight, const Tensor& bias) {
+        return channel_norm({"batch_norm", {{"eps", eps}}}, {x, weight, bias, {}, {}}, l, eps, &m);
+      });
   if (!m.mean.defined()) return {y, {}, {}};
   const NoGrad no_grad;
   const auto n = static_cast<double>(l.slice_size());

@@ -69,67 +69,97 @@ Tensor patches_backward(const char* op, const Tensor& y, const Windows& w, const
   });
 }
 
-// What a convolution knows beside its tensors. Trivially copyable.
+// What a convolution knows beside its tensors: along the last axis (axes = 1) or the last two. Trivially copyable.
 struct Convolution {
   const char* op;
-  Windows w;
-  std::int64_t above, before;  // zeros around x
-  std::int64_t groups;
+  int axes;
+  ConvOptions o;
+
+  // How many zeros lie above and before x.
+  std::int64_t above() const { return axes == 1 ? 0 : o.padding()[0]; }
+  std::int64_t before() const { return o.padding()[axes - 1]; }
+  // For a weight [O, C / groups, K, L] or [O, C / groups, K].
+  Windows windows(const Shape& weight) const {
+    return axes == 1 ? Windows{1, weight[2], 1, o.stride()[0], 1, o.dilation()[0]}
+                     : Windows{weight[2], weight[3], o.stride()[0], o.stride()[1], o.dilation()[0], o.dilation()[1]};
+  }
+  // Calls f(name with its attributes).
+  template <class F>
+  auto named(const F& f) const {
+    using Two = std::array<std::int64_t, 2>;
+    const Two stride{o.stride()[0], o.stride()[1]}, padding{o.padding()[0], o.padding()[1]},
+        dilation{o.dilation()[0], o.dilation()[1]};
+    const auto span = [&](const Two& all) { return Span<const std::int64_t>(all.data(), axes); };
+    return f(
+        {op,
+         {{"stride", span(stride)}, {"padding", span(padding)}, {"dilation", span(dilation)}, {"groups", o.groups()}}});
+  }
 };
 
 // By operations: im2col (the elements of all windows side by side), then a matrix product. For bfloat16, and for
-// derivatives of gradients. x is [N, C, H, W], weight [O, C / groups, K, L].
+// derivatives of gradients.
 Tensor composed_convolution(const Convolution& c, const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  const bool padded = c.above > 0 || c.before > 0;
-  const Tensor wide = padded ? pad(x, {c.before, c.before, c.above, c.above}) : x;
-  const Tensor p = patches(c.op, wide, c.w);
+  const bool padded = c.above() > 0 || c.before() > 0;
+  const Tensor image = c.axes == 1 ? unsqueeze(x, 2) : x;
+  const Tensor wide = padded ? pad(image, {c.before(), c.before(), c.above(), c.above()}) : image;
+  const Windows w = c.windows(weight.shape());
+  const Tensor p = patches(c.op, wide, w);
   const std::int64_t n = p.shape()[0], outputs = weight.shape()[0], places = p.shape()[4] * p.shape()[5];
-  const std::int64_t inputs = weight.shape()[1] * c.w.height * c.w.width;
-  const Tensor y = matmul(reshape(weight, Shape{c.groups, outputs / c.groups, inputs}),
-                          reshape(p, Shape{n, c.groups, inputs, places}));
-  const Tensor shaped = reshape(y, Shape{n, outputs, p.shape()[4], p.shape()[5]});
-  return bias.defined() ? shaped + reshape(bias, Shape{outputs, 1, 1}) : shaped;
+  const std::int64_t inputs = weight.shape()[1] * w.height * w.width, groups = c.o.groups();
+  const Tensor y =
+      matmul(reshape(weight, Shape{groups, outputs / groups, inputs}), reshape(p, Shape{n, groups, inputs, places}));
+  const Shape shape = c.axes == 1 ? Shape{n, outputs, places} : Shape{n, outputs, p.shape()[4], p.shape()[5]};
+  if (!bias.defined()) return reshape(y, shape);
+  return reshape(y, shape) + reshape(bias, c.axes == 1 ? Shape{outputs, 1} : Shape{outputs, 1, 1});
 }
 
 WindowProducts products_of(const Convolution& c, const Shape& x, const Shape& weight) {
-  const Windows& w = c.w;
-  const std::int64_t rows = x[2] + 2 * c.above, cols = x[3] + 2 * c.before;
-  return {
-      {x[1] / c.groups, rows, cols, w.height, w.width, w.stride_down, w.stride_right, w.dilation_down, w.dilation_right,
-       places(rows, w.height, w.stride_down, w.dilation_down), places(cols, w.width, w.stride_right, w.dilation_right)},
-      x[0],
-      c.groups,
-      weight[0] / c.groups,
-      c.above,
-      c.before};
+  const Windows w = c.windows(weight);
+  const std::int64_t rows = (c.axes == 1 ? 1 : x[2]) + 2 * c.above(), cols = x[-1] + 2 * c.before();
+  return {{x[1] / c.o.groups(), rows, cols, w.height, w.width, w.stride_down, w.stride_right, w.dilation_down,
+           w.dilation_right, places(rows, w.height, w.stride_down, w.dilation_down),
+           places(cols, w.width, w.stride_right, w.dilation_right)},
+          x[0],
+          c.o.groups(),
+          weight[0] / c.o.groups(),
+          c.above(),
+          c.before()};
 }
 
 // As one operation, which keeps x instead of the windows.
-Tensor fused_convolution(const Convolution& c, const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  const WindowProducts products = products_of(c, x.shape(), weight.shape());
-  return record(c.op, {x, weight, bias}, window_products(products, x, weight, bias), keep::inputs,
-                [c, products](Backward& b) {
-                  if (b.recording())
-                    return give_by_decomposition(b, [&](const std::vector<Tensor>& in) {
-                      return std::vector<Tensor>{composed_convolution(c, in[0], in[1], in[2])};
-                    });
-                  if (b.wants(0)) b.give(0, window_products_dx(products, b.dy(), b.x(1)));
-                  if (b.wants(1)) b.give(1, window_products_dweight(products, b.x(0), b.dy()));
-                  if (b.wants(2)) b.give(2, sum(b.dy(), {0, 2, 3}));
-                });
+Tensor fused_convolution(const detail::OpName& name, const Convolution& c, const Tensor& x, const Tensor& weight,
+                         const Tensor& bias) {
+  const WindowProducts p = products_of(c, x.shape(), weight.shape());
+  const Shape shape =
+      c.axes == 1 ? Shape{p.n, weight.shape()[0], p.w.right} : Shape{p.n, weight.shape()[0], p.w.down, p.w.right};
+  return record(name, {x, weight, bias}, window_products(p, shape, x, weight, bias), keep::inputs, [c, p](Backward& b) {
+    if (b.recording())
+      return give_by_decomposition(b, [&](const std::vector<Tensor>& in) {
+        return std::vector<Tensor>{composed_convolution(c, in[0], in[1], in[2])};
+      });
+    if (b.wants(0)) b.give(0, window_products_dx(p, b.shape(0), b.dy(), b.x(1)));
+    if (b.wants(1)) b.give(1, window_products_dweight(p, b.shape(1), b.x(0), b.dy()));
+    if (b.wants(2)) b.give(2, sum(b.dy(), c.axes == 1 ? Axes{0, 2} : Axes{0, 2, 3}));
+  });
 }
 
-// Only the windows are not checked yet.
+Tensor low_convolution(const detail::OpName& name, const Convolution& c, const Tensor& x, const Tensor& weight,
+                       const Tensor& bias) {
+  const bool cast = autocast_dtype() == bfloat16;
+  Tensor y = composed_convolution(c, cast ? x.to(bfloat16) : x, weight, bias);
+  if (cast) y = y.to(bfloat16);
+  if (detail::thread_state.observed) detail::notify_op(name, {x, weight, bias}, &y, 1);  // of the whole
+  return y;
+}
+
 Tensor convolution(const Convolution& c, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return with_precision(Precision::rounded_or_native, {x, weight}, [&](const Tensor& x, const Tensor& weight) {
-    if (product_dtype(x.dtype(), weight.dtype()) == bfloat16) {
-      const bool cast = autocast_dtype() == bfloat16;
-      const Tensor y = composed_convolution(c, cast ? x.to(bfloat16) : x, weight, bias);
-      return cast ? y.to(bfloat16) : y;
-    }
-    DType t = promote(x.dtype(), weight.dtype());
-    if (bias.defined()) t = promote(t, bias.dtype());
-    return fused_convolution(c, x.to(t), weight.to(t), bias.defined() ? bias.to(t) : bias);
+    return c.named([&](const detail::OpName& name) {
+      if (product_dtype(x.dtype(), weight.dtype()) == bfloat16) return low_convolution(name, c, x, weight, bias);
+      DType t = promote(x.dtype(), weight.dtype());
+      if (bias.defined()) t = promote(t, bias.dtype());
+      return fused_convolution(name, c, x.to(t), weight.to(t), bias.defined() ? bias.to(t) : bias);
+    });
   });
 }
 
@@ -174,34 +204,16 @@ void expect_convolution(const char* op, int axes, const Tensor& x, const Tensor&
   if (bias.defined()) check::floating(op, "bias", bias), check::shape(op, "bias", bias, {weight.shape()[0]});
 }
 
-// Tells observers of the whole convolution.
-Tensor told(const char* op, int axes, const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& o,
-            const Tensor& y) {
-  if (!detail::thread_state.observed) return y;
-  const auto both = [&](const PerAxis& p) { return std::array<std::int64_t, 2>{p[0], p[1]}; };
-  const auto stride = both(o.stride()), padding = both(o.padding()), dilation = both(o.dilation());
-  const auto span = [&](const auto& all) { return Span<const std::int64_t>(all.data(), axes); };
-  detail::notify_op(
-      {op,
-       {{"stride", span(stride)}, {"padding", span(padding)}, {"dilation", span(dilation)}, {"groups", o.groups()}}},
-      {x, weight, bias}, &y, 1);
-  return y;
-}
-
 }  // namespace
 
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& o) {
   expect_convolution("conv1d", 1, x, weight, bias, o);
-  const Windows w{1, weight.shape()[2], 1, o.stride()[0], 1, o.dilation()[0]};
-  const Convolution c{"conv1d", w, 0, o.padding()[0], o.groups()};
-  return told("conv1d", 1, x, weight, bias, o, squeeze(convolution(c, unsqueeze(x, 2), unsqueeze(weight, 2), bias), 2));
+  return convolution({"conv1d", 1, o}, x, weight, bias);
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& o) {
   expect_convolution("conv2d", 2, x, weight, bias, o);
-  const Windows w{weight.shape()[2], weight.shape()[3], o.stride()[0], o.stride()[1], o.dilation()[0], o.dilation()[1]};
-  const Convolution c{"conv2d", w, o.padding()[0], o.padding()[1], o.groups()};
-  return told("conv2d", 2, x, weight, bias, o, convolution(c, x, weight, bias));
+  return convolution({"conv2d", 2, o}, x, weight, bias);
 }
 
 }  // namespace fit

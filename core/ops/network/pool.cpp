@@ -1,5 +1,6 @@
 // max_pool1d, max_pool2d, avg_pool1d, avg_pool2d.
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <utility>
 
@@ -40,30 +41,52 @@ void expect_pool(const char* op, int axes, const Tensor& x, const PerAxis& size,
   }
 }
 
-// What a pool knows beside its tensor. Trivially copyable.
+// What a pool knows beside its tensor: along the last axis (axes = 1) or the last two. Trivially copyable.
 struct PoolCall {
   const char* op;
   Pool kind;
-  Windows w;
-  std::int64_t above, before;  // of the border
+  int axes;
+  PerAxis size, stride;
+  PoolOptions o;
+
+  // How far the border goes above and before x.
+  std::int64_t above() const { return axes == 1 ? 0 : o.padding()[0]; }
+  std::int64_t before() const { return o.padding()[axes - 1]; }
+  Windows windows() const {
+    return axes == 1 ? Windows{1, size[0], 1, stride[0], 1, o.dilation()[0]}
+                     : Windows{size[0], size[1], stride[0], stride[1], o.dilation()[0], o.dilation()[1]};
+  }
+  // Calls f(name with its attributes).
+  template <class F>
+  auto named(const F& f) const {
+    using Two = std::array<std::int64_t, 2>;
+    const auto both = [](const PerAxis& p) { return Two{p[0], p[1]}; };
+    const Two sizes = both(size), strides = both(stride), padding = both(o.padding()), dilation = both(o.dilation());
+    const auto span = [&](const Two& all) { return Span<const std::int64_t>(all.data(), axes); };
+    return f(
+        {op,
+         {{"size", span(sizes)}, {"stride", span(strides)}, {"padding", span(padding)}, {"dilation", span(dilation)}}});
+  }
 };
 
 // By operations, the elements of all windows side by side: for bfloat16, and for derivatives of gradients.
-Tensor composed_pool(const PoolCall& c, const Tensor& x) {
+Tensor composed_pool(const PoolCall& c, const Tensor& given) {
+  const Tensor x = c.axes == 1 ? unsqueeze(given, 2) : given;
   const Scalar border = c.kind == Pool::max ? -std::numeric_limits<double>::infinity() : 0.;
-  const bool padded = c.above > 0 || c.before > 0;
+  const bool padded = c.above() > 0 || c.before() > 0;
   const auto windows_of = [&](const Tensor& t, Scalar border) {  // [N, C, elements, down, right]
-    const Tensor wide = padded ? pad(t, {c.before, c.before, c.above, c.above}, PadMode::constant, border) : t;
-    return flatten(patches(c.op, wide, c.w), 2, 3);
+    const Tensor wide = padded ? pad(t, {c.before(), c.before(), c.above(), c.above()}, PadMode::constant, border) : t;
+    return flatten(patches(c.op, wide, c.windows()), 2, 3);
   };
   const Tensor windows = windows_of(x, border);
-  if (c.kind == Pool::mean) return mean(windows, 2);
-  const Tensor y = max(windows, 2);
-  if (!padded || !any(y.detach() == border).item<bool>()) return y;
-  // The border is as large as all elements of a window: the first that is no border gets the gradient.
-  const Tensor first = argmax(windows_of(ones(x.shape().with(0, 1).with(1, 1)), 0.), 2, keepdims);
-  const Tensor ids = where(unsqueeze(y.detach(), 2) == border, first, argmax(windows, 2, keepdims));
-  return squeeze(gather(windows, 2, ids), 2);
+  Tensor y = c.kind == Pool::max ? max(windows, 2) : mean(windows, 2);
+  if (c.kind == Pool::max && padded && any(y.detach() == border).item<bool>()) {
+    // The border is as large as all elements of a window: the first that is no border gets the gradient.
+    const Tensor first = argmax(windows_of(ones(x.shape().with(0, 1).with(1, 1)), 0.), 2, keepdims);
+    const Tensor ids = where(unsqueeze(y.detach(), 2) == border, first, argmax(windows, 2, keepdims));
+    y = squeeze(gather(windows, 2, ids), 2);
+  }
+  return c.axes == 1 ? squeeze(y, 2) : y;
 }
 
 // Calls f(plane of x, plane of y) for the offsets of all planes.
@@ -109,24 +132,26 @@ void backward(const PoolCall& c, const kernels::PoolLayout& p, std::int64_t plan
 }
 
 kernels::PoolLayout layout_of(const PoolCall& c, const Shape& x) {
-  const Windows& w = c.w;
-  return {{1, x[2], x[3], w.height, w.width, w.stride_down, w.stride_right, w.dilation_down, w.dilation_right,
-           places(x[2] + 2 * c.above, w.height, w.stride_down, w.dilation_down),
-           places(x[3] + 2 * c.before, w.width, w.stride_right, w.dilation_right)},
-          c.above,
-          c.before};
+  const Windows w = c.windows();
+  const std::int64_t rows = c.axes == 1 ? 1 : x[2], cols = x[-1];
+  return {{1, rows, cols, w.height, w.width, w.stride_down, w.stride_right, w.dilation_down, w.dilation_right,
+           places(rows + 2 * c.above(), w.height, w.stride_down, w.dilation_down),
+           places(cols + 2 * c.before(), w.width, w.stride_right, w.dilation_right)},
+          c.above(),
+          c.before()};
 }
 
 // As one operation. A maximum is looked for again in the gradient: its place is not kept.
-Tensor fused_pool(const PoolCall& c, const Tensor& x) {
+Tensor fused_pool(const detail::OpName& name, const PoolCall& c, const Tensor& x) {
   const kernels::PoolLayout p = layout_of(c, x.shape());
-  const std::int64_t planes = x.shape()[0] * x.shape()[1];
-  Tensor y = Tensor::empty({x.shape()[0], x.shape()[1], p.w.down, p.w.right}, x.dtype());
+  const std::int64_t n = x.shape()[0], channels = x.shape()[1], planes = n * channels;
+  Tensor y =
+      Tensor::empty(c.axes == 1 ? Shape{n, channels, p.w.right} : Shape{n, channels, p.w.down, p.w.right}, x.dtype());
   dispatch_compute_floating(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     forward(c, p, planes, x.data<T>().data(), y.fresh<T>());
   });
-  const auto adjoint = [c, p, planes](Backward& b) {
+  return record(name, {x}, std::move(y), keep::inputs | keep::output, [c, p, planes](Backward& b) {
     if (b.recording())
       return give_by_decomposition(
           b, [&](const std::vector<Tensor>& in) { return std::vector<Tensor>{composed_pool(c, in[0])}; });
@@ -137,33 +162,19 @@ Tensor fused_pool(const PoolCall& c, const Tensor& x) {
       backward(c, p, planes, x.data<T>().data(), y.data<T>().data(), dy.data<T>().data(), dx.fresh<T>());
     });
     b.give(0, std::move(dx));
-  };
-  return record(c.op, {x}, std::move(y), keep::inputs | keep::output, adjoint);
+  });
 }
 
-Tensor pooled(const char* op, Pool kind, int axes, const Tensor& given, const PerAxis& size, const PoolOptions& o) {
+Tensor pooled(const char* op, Pool kind, int axes, const Tensor& x, const PerAxis& size, const PoolOptions& o) {
   const auto stride_of = [&](int a) { return o.stride()[a] == 0 ? size[a] : o.stride()[a]; };
-  const PerAxis stride(stride_of(0), stride_of(1));
-  expect_pool(op, axes, given, size, stride, o);
-  const PoolCall c = axes == 1 ? PoolCall{op, kind, {1, size[0], 1, stride[0], 1, o.dilation()[0]}, 0, o.padding()[0]}
-                               : PoolCall{op,
-                                          kind,
-                                          {size[0], size[1], stride[0], stride[1], o.dilation()[0], o.dilation()[1]},
-                                          o.padding()[0],
-                                          o.padding()[1]};
-  const Tensor x = axes == 1 ? unsqueeze(given, 2) : given;
-  Tensor y = is_narrow(x.dtype()) || x.numel() == 0 ? composed_pool(c, x) : fused_pool(c, x);
-  if (axes == 1) y = squeeze(y, 2);
-  if (detail::thread_state.observed) {  // of the whole pooling
-    const std::int64_t sizes[] = {size[0], size[1]}, strides[] = {stride[0], stride[1]},
-                       padding[] = {o.padding()[0], o.padding()[1]}, dilation[] = {o.dilation()[0], o.dilation()[1]};
-    const auto span = [&](const std::int64_t* all) { return Span<const std::int64_t>(all, axes); };
-    detail::notify_op(
-        {op,
-         {{"size", span(sizes)}, {"stride", span(strides)}, {"padding", span(padding)}, {"dilation", span(dilation)}}},
-        {given}, &y, 1);
-  }
-  return y;
+  const PoolCall c{op, kind, axes, size, PerAxis(stride_of(0), stride_of(1)), o};
+  expect_pool(op, axes, x, size, c.stride, o);
+  return c.named([&](const detail::OpName& name) {
+    if (!is_narrow(x.dtype()) && x.numel() > 0) return fused_pool(name, c, x);
+    const Tensor y = composed_pool(c, x);
+    if (detail::thread_state.observed) detail::notify_op(name, {x}, &y, 1);  // of the whole
+    return y;
+  });
 }
 
 }  // namespace

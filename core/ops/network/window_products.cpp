@@ -266,19 +266,20 @@ const T* numbers(const Tensor& t, T) {
 
 }  // namespace
 
-Tensor window_products(const WindowProducts& c, const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  return filled(c.y_shape(), x.dtype(), [&](auto* y, auto zero) {
+Tensor window_products(const WindowProducts& c, const Shape& shape, const Tensor& x, const Tensor& weight,
+                       const Tensor& bias) {
+  return filled(shape, x.dtype(), [&](auto* y, auto zero) {
     forward(c, numbers(x, zero), numbers(weight, zero), numbers(bias, zero), y);
   });
 }
 
-Tensor window_products_dx(const WindowProducts& c, const Tensor& dy, const Tensor& weight) {
-  return filled(c.x_shape(), dy.dtype(),
+Tensor window_products_dx(const WindowProducts& c, const Shape& shape, const Tensor& dy, const Tensor& weight) {
+  return filled(shape, dy.dtype(),
                 [&](auto* dx, auto zero) { backward_x(c, numbers(dy, zero), numbers(weight, zero), dx); });
 }
 
-Tensor window_products_dweight(const WindowProducts& c, const Tensor& x, const Tensor& dy) {
-  return filled(c.weight_shape(), dy.dtype(),
+Tensor window_products_dweight(const WindowProducts& c, const Shape& shape, const Tensor& x, const Tensor& dy) {
+  return filled(shape, dy.dtype(),
                 [&](auto* dweight, auto zero) { backward_weight(c, numbers(x, zero), numbers(dy, zero), dweight); });
 }
 

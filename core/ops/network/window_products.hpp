@@ -17,14 +17,12 @@ struct WindowProducts {
   std::int64_t depth() const { return w.channels * w.in_window(); }
   std::int64_t rows() const { return w.rows - 2 * above; }
   std::int64_t cols() const { return w.cols - 2 * before; }
-  Shape x_shape() const { return {n, groups * w.channels, rows(), cols()}; }
-  Shape weight_shape() const { return {groups * outputs, w.channels, w.height, w.width}; }
-  Shape y_shape() const { return {n, groups * outputs, w.down, w.right}; }
 };
 
-/// bias [groups outputs] may be undefined. All have one type.
-Tensor window_products(const WindowProducts& c, const Tensor& x, const Tensor& weight, const Tensor& bias);
-Tensor window_products_dx(const WindowProducts& c, const Tensor& dy, const Tensor& weight);
-Tensor window_products_dweight(const WindowProducts& c, const Tensor& x, const Tensor& dy);
+/// Results of these shapes, which may have fewer axes. bias [groups outputs] may be undefined. All have one type.
+Tensor window_products(const WindowProducts& c, const Shape& y, const Tensor& x, const Tensor& weight,
+                       const Tensor& bias);
+Tensor window_products_dx(const WindowProducts& c, const Shape& x, const Tensor& dy, const Tensor& weight);
+Tensor window_products_dweight(const WindowProducts& c, const Shape& weight, const Tensor& x, const Tensor& dy);
 
 }  // namespace fit

@@ -270,6 +270,8 @@ void layers() {
         nn::Sequential{nn::Conv2d(4, 6, 3), nn::BatchNorm(6), nn::ReLU(), nn::GroupNorm(2, 6), nn::Flatten(),
                        nn::Linear(6 * 7 * 6, 3)},
         images, 1, more_images);
+  const auto batch = [](const Inputs& in) { return group_norm(batch_norm(glu(in[0], 1), {}, {}), 2); };
+  write("layer_batch_norm", nothing(), {images}, batch, 1, {more_images});
   layer("lstm", nn::LSTM(8, 6, nn::RecurrentOptions().num_layers(2)), x, 2, other);
   layer("gru", nn::GRU(8, 6), x, 2, other);
   layer("gru_both", nn::GRU(8, 6, nn::RecurrentOptions().bidirectional(true).bias(false)), x, 2, other);
