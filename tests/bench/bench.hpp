@@ -51,6 +51,7 @@ std::vector<Workload> model_workloads();
 std::vector<Workload> tiny_gpt_workloads();
 std::vector<Workload> low_precision_workloads();
 std::vector<Workload> everyday_workloads();
+std::vector<Workload> program_workloads();
 std::vector<Workload> linear_attention_workloads();
 std::vector<Workload> product_workloads();  // bench --products
 

@@ -181,8 +181,8 @@ int run(int argc, char** argv) {
 
   std::vector<Workload> all = products ? product_workloads() : op_workloads();
   if (!products)
-    for (auto& more : {model_workloads(), tiny_gpt_workloads(), everyday_workloads(), linear_attention_workloads(),
-                       low_precision_workloads()})
+    for (auto& more : {model_workloads(), tiny_gpt_workloads(), everyday_workloads(), program_workloads(),
+                       linear_attention_workloads(), low_precision_workloads()})
       for (const Workload& w : more) all.push_back(w);
   if (list) {
     for (const Workload& w : all) std::puts(w.name.c_str());
