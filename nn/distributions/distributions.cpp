@@ -52,8 +52,8 @@ Tensor limited(const Tensor& probs) { return clamp(probs, eps(probs.dtype()), 1 
 Tensor weighted(const Tensor& p, const Tensor& f) { return p * where(p == 0, 0, f); }
 
 // The term p ln(p / q) of a divergence: inf if only q excludes the value.
-Tensor relative(const Tensor& p, const Tensor& q, const Tensor& log_ratio) {
-  return where(p > 0 && q == 0, infinity, weighted(where(q == 0, 0, p), log_ratio));
+Tensor relative(const Tensor& p, const Tensor& excluded, const Tensor& log_ratio) {
+  return where(p > 0 && excluded, infinity, weighted(where(excluded, 0, p), log_ratio));
 }
 
 // Whether the last axis has classes.
@@ -147,9 +147,13 @@ Tensor Bernoulli::entropy() const {
   return sigmoid(x) * softplus(-x) + sigmoid(-x) * softplus(x);
 }
 
+// Finite logits exclude nothing, also where the probability has rounded to 0 or 1.
 Tensor kl_divergence(const Bernoulli& p, const Bernoulli& q) {
-  const Tensor ones = relative(p.probs(), q.probs(), softplus(-q.logits()) - softplus(-p.logits()));
-  return ones + relative(1 - p.probs(), 1 - q.probs(), softplus(q.logits()) - softplus(p.logits()));
+  const Tensor of_0 = p.from_logits_ ? sigmoid(-p.logits_) : 1 - p.probs_;  // exact beside p = 1, too
+  const Tensor no_1 = q.from_logits_ ? q.logits_ == -infinity : q.probs_ == 0;
+  const Tensor no_0 = q.from_logits_ ? q.logits_ == infinity : q.probs_ == 1;
+  return relative(p.probs_, no_1, softplus(-q.logits_) - softplus(-p.logits_)) +
+         relative(of_0, no_0, softplus(q.logits_) - softplus(p.logits_));
 }
 
 // ---- Categorical --------------------------------------------------------------------------------------------------
@@ -191,7 +195,8 @@ Tensor kl_divergence(const Categorical& p, const Categorical& q) {
   if (p.probs().shape().back() != q.probs().shape().back())
     check::fail("kl_divergence", "p has ", p.probs().shape().back(), " classes, q ", q.probs().shape().back(),
                 ": both must have the same");
-  return sum(relative(p.probs(), q.probs(), p.logits() - q.logits()), -1);
+  const Tensor excluded = q.from_logits_ ? q.logits_ == -infinity : q.probs_ == 0;
+  return sum(relative(p.probs_, excluded, p.logits_ - q.logits_), -1);
 }
 
 }  // namespace fit::distributions

@@ -154,6 +154,23 @@ TEST_CASE("gradients of entropies and divergences are finite where a probability
   CHECK(test::values(sure.grad()) == std::vector<double>{0, 0});
 }
 
+TEST_CASE("finite logits exclude nothing, also where their probability rounds to 0 or 1") {
+  const d::Bernoulli half(tensor({0.5, 0.5, 0.5}));
+  const Tensor divergences = kl_divergence(half, d::Bernoulli::from_logits(tensor({20., -200., 1000.})));
+  // ln(1 + e^-|x|) + |x| / 2 - ln 2
+  CHECK(test::max_difference(divergences, tensor({10., 100., 500.}) - std::log(2.)) < 1e-4);
+  const d::Categorical even(tensor({1., 1.})), far = d::Categorical::from_logits(tensor({0., -200.}));
+  CHECK(kl_divergence(even, far).item() == Approx(100 - std::log(2.)));
+  CHECK(std::isinf(kl_divergence(half, d::Bernoulli::from_logits(tensor({INFINITY, 0., 0.})))[0].item()));
+  CHECK(std::isinf(kl_divergence(even, d::Categorical::from_logits(tensor({0., -INFINITY}))).item()));
+  // d/dx of the divergence of 0.5 from s(x) is x s(x) s(-x), also where s(x) rounds to 1.
+  const Tensor sure = tensor({20., 100., -100.}, float64).requires_grad_();
+  sum(kl_divergence(d::Bernoulli::from_logits(sure), d::Bernoulli(full({3}, 0.5, float64)))).backward();
+  const std::vector<double> slopes = test::values(sure.grad()), xs = test::values(sure);
+  for (std::size_t i = 0; i < xs.size(); ++i)
+    CHECK(slopes[i] == Approx(xs[i] * std::exp(-std::abs(xs[i]))).epsilon(1e-8).scale(0));
+}
+
 TEST_CASE("samples of a uniform distribution are below its upper end, and as likely at its lower one") {
   Generator g(6);
   const Tensor low = tensor(1e6), samples = d::Uniform(low, low + 0.5).sample({8000}, g);  // 8 numbers: 1e6 + i / 16

@@ -65,6 +65,7 @@ class Bernoulli {
 
  private:
   Bernoulli(Tensor probs, Tensor logits) : probs_(std::move(probs)), logits_(std::move(logits)), from_logits_(true) {}
+  friend Tensor kl_divergence(const Bernoulli& p, const Bernoulli& q);
   Tensor probs_, logits_;
   bool from_logits_ = false;
 };
@@ -82,12 +83,15 @@ class Categorical {
   Tensor entropy() const;  ///< -sum of p ln(p), with these logits for ln(p); a logit of -inf counts as 0
 
  private:
-  Categorical(Tensor probs, Tensor logits) : probs_(std::move(probs)), logits_(std::move(logits)) {}
+  Categorical(Tensor probs, Tensor logits) : probs_(std::move(probs)), logits_(std::move(logits)), from_logits_(true) {}
+  friend Tensor kl_divergence(const Categorical& p, const Categorical& q);
   Tensor probs_, logits_;
+  bool from_logits_ = false;
 };
 
 /// The Kullback-Leibler divergence of q from p, E_p[ln p - ln q], for each element of the batch; inf where q excludes
-/// what p may give.
+/// what p may give. Of a Bernoulli or Categorical by logits, only an infinite logit does, also where the probability
+/// has rounded to 0 (PyTorch: inf there, too, such as beyond logits of 17).
 Tensor kl_divergence(const Normal& p, const Normal& q);
 Tensor kl_divergence(const Uniform& p, const Uniform& q);
 Tensor kl_divergence(const Bernoulli& p, const Bernoulli& q);
