@@ -55,6 +55,18 @@ void warn_before_optimizer(const char* op) {
       op);
 }
 
+// Says that a schedule which multiplies the present rate has nothing to multiply, as after one that ended at 0.
+void warn_of_zero(const char* op) {
+  std::fprintf(stderr,
+               "[%s] the rate was 0 before this schedule, which multiplies it, so it stays 0: call optimizer.set_lr() "
+               "before you make the schedule, or join schedules that run together in a ChainedScheduler.\n",
+               op);
+}
+
+bool all_zero(const std::vector<double>& rates) {
+  return std::all_of(rates.begin(), rates.end(), [](double lr) { return lr == 0; });
+}
+
 }  // namespace
 
 Schedule::Rates Schedule::formula_rates(std::int64_t t, const Rates& before) const {
@@ -93,6 +105,7 @@ void Schedule::step() {
   const Rates rates = next(rates_of(optimizer_));
   move();
   set_rates(optimizer_, rates);
+  if (position_ == 1 && all_zero(rates) && !all_zero(own())) warn_of_zero(op_);
 }
 
 // ---- state --------------------------------------------------------------------------------------------------------

@@ -1,12 +1,17 @@
 #include "fit/nn/optim/schedule.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "fit/nn/optim/optim.hpp"
 #include "fit/ops/ops.hpp"
 #include "support/callable.hpp"
 #include "support/catch.hpp"
+#include "support/files.hpp"
 #include "support/oracles/golden.hpp"
 #include "support/tensors.hpp"
 
@@ -18,6 +23,20 @@ using fit::test::same_bits;
 namespace {
 
 Tensor leaf() { return zeros({1}).requires_grad_(); }
+
+template <class F>
+std::string written_to_stderr(const F& f) {
+  const test::Directory folder;
+  const std::string path = folder.file("stderr.txt");
+  std::fflush(stderr);
+  const int kept = dup(2);
+  const int file = open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600);
+  dup2(file, 2), close(file);
+  f();
+  std::fflush(stderr);
+  dup2(kept, 2), close(kept);
+  return test::get(path);
+}
 
 // Two groups, as tests/golden/generate.py has them.
 optim::SGD two_groups() {
@@ -502,6 +521,27 @@ TEST_CASE("schedules: what is just at a bound") {
     CHECK(rate_after(mode, 0.25) == 0.5);  // what is the same is not better
     CHECK(rate_after(mode, 0.5) == 1);     // a change of eps is none
   }
+}
+
+TEST_CASE("a schedule that multiplies a rate of 0 says so") {
+  using namespace optim;
+  const auto said = [](const auto& make, double lr) {
+    SGD optimizer({leaf()}, 0.5);
+    const CosineAnnealingLR before(optimizer, 2);
+    optimizer.set_lr(lr);
+    return written_to_stderr([&] {
+      const auto schedule = make(optimizer);
+      for (int t = 0; t < 2; ++t) schedule->step();
+    });
+  };
+  const auto cosine = [](SGD& o) { return std::make_shared<CosineAnnealingLR>(o, 4); };
+  const auto function = [](SGD& o) { return std::make_shared<LambdaLR>(o, [](std::int64_t t) { return t > 1; }); };
+  const auto zero = [](SGD& o) { return std::make_shared<LambdaLR>(o, [](std::int64_t) { return 0; }); };
+  const std::string stays = "[CosineAnnealingLR] the rate was 0 before this schedule";
+  CHECK_THAT(said(cosine, 0), Contains(stays));
+  CHECK_THAT(said(cosine, 0.5), !Contains(stays));
+  CHECK_THAT(said(function, 0), !Contains("the rate was 0"));  // from the base rate
+  CHECK_THAT(said(zero, 0), !Contains("the rate was 0"));
 }
 
 }  // namespace fit::test::schedule_test

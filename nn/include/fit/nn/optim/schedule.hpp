@@ -19,6 +19,11 @@
 ///
 /// The constructor sets the rates of position 0; the first step() sets those of position 1. Each group has its own base
 /// rate: its rate before the first schedule. A negative rate, from rounding or a chain of schedules, becomes 0.
+///
+/// As in PyTorch, the formulas of StepLR, MultiStepLR, ExponentialLR, LinearLR, ConstantLR, PolynomialLR,
+/// CosineAnnealingLR and MultiplicativeLR multiply the present rate. So a schedule that is made after another goes on
+/// from where that has ended: to begin anew, call optimizer.set_lr() first. A rate of 0 would stay 0, which the first
+/// step() says on stderr.
 namespace fit::optim {
 
 /// The base of all schedules except ReduceLROnPlateau. The optimiser must outlive them.
