@@ -65,13 +65,6 @@ std::vector<std::size_t> first_of_each(const StateDict& mine) {
   return first;
 }
 
-bool same_values(const io::Stored& a, const io::Stored& b) {
-  const Tensor x = a.read(), y = b.read();
-  return a.dtype == b.dtype && x.shape() == y.shape() &&
-         (x.raw() == y.raw() ||
-          std::memcmp(x.raw(), y.raw(), static_cast<std::size_t>(x.numel() * size_of(x.dtype()))) == 0);
-}
-
 // Whether PyTorch's BatchNorm counts batches there, which nothing here reads: beside a running mean of mine.
 bool counts_batches(const std::string& name, const StateDict& mine) {
   const std::string end = "num_batches_tracked";
@@ -287,6 +280,13 @@ Comparison fitting(const char* op, const std::string& owner, const StateDict& mi
 }
 
 }  // namespace
+
+bool same_values(const io::Stored& a, const io::Stored& b) {
+  if (a.dtype != b.dtype || a.shape != b.shape) return false;
+  const Tensor x = a.map ? a.map() : a.read(), y = b.map ? b.map() : b.read();
+  return x.raw() == y.raw() ||
+         std::memcmp(x.raw(), y.raw(), static_cast<std::size_t>(x.numel() * size_of(x.dtype()))) == 0;
+}
 
 void load_values(const char* op, const std::string& owner, const StateDict& mine,
                  const std::vector<io::Stored>& given) {

@@ -19,6 +19,9 @@ void load_values(const char* op, const std::string& owner, const StateDict& mine
 /// A large one whose elements are in a file as they are here becomes a mapping of the file.
 void map_values(const char* op, const std::string& owner, const StateDict& mine, const std::vector<io::Stored>& given);
 
+/// Whether shape, type and all bits are the same.
+bool same_values(const io::Stored& a, const io::Stored& b);
+
 /// Names that do not fit.
 struct Misfits {
   std::vector<std::string> missing, unexpected, misfitting;

@@ -1,5 +1,8 @@
+#include "common/load.hpp"
+
 #include <algorithm>
 #include <filesystem>
+#include <initializer_list>
 
 #include "base/affixes.hpp"
 #include "common/retype.hpp"
@@ -57,13 +60,25 @@ void check_positions(const Config& config, const GPTOptions& o) {
 }
 void check_positions(const Config&, const BERTOptions&) {}
 
+// The tensor whose name ends so; null if there is none.
+const io::Stored* ending(const std::vector<io::Stored>& tensors, std::initializer_list<const char*> ends) {
+  for (const io::Stored& x : tensors)
+    for (const char* const end : ends)
+      if (ends_with(x.name, end)) return &x;
+  return nullptr;
+}
+
 // A file of a base model (LlamaModel) has neither a prefix of its layers nor a head: the table of tokens is the head.
+// As in transformers 5, a head that differs from the table is not tied to it, whatever the config says: such a file is
+// left where an adapter of the head was merged.
 void adapt_head(GPTOptions& o, const std::vector<io::Stored>& tensors) {
-  const auto any = [&](const auto& is) { return std::any_of(tensors.begin(), tensors.end(), is); };
-  const bool base =
-      any([](const io::Stored& x) { return starts_with(x.name, "layers.") || starts_with(x.name, "h."); });
-  const bool head = any([](const io::Stored& x) { return x.name == "lm_head.weight" || x.name == "embed_out.weight"; });
+  const bool base = std::any_of(tensors.begin(), tensors.end(), [](const io::Stored& x) {
+    return starts_with(x.name, "layers.") || starts_with(x.name, "h.");
+  });
+  const io::Stored* const head = ending(tensors, {"lm_head.weight", "embed_out.weight"});
+  const io::Stored* const table = ending(tensors, {"embed_tokens.weight", "wte.weight", "embed_in.weight"});
   if (base && !head) o.tie_weights(true).head_bias(false);
+  if (o.tie_weights() && head && table) o.tie_weights(same_values(*head, *table));
 }
 void adapt_head(BERTOptions&, const std::vector<io::Stored>&) {}
 
@@ -130,7 +145,7 @@ Tokens tokens_of(const Config& c, const std::string& key, std::int64_t vocab_siz
   for (const hub::Json& id : value.is_array() ? value : hub::Json::array({value})) {
     if (id.is_null()) continue;
     if (!id.is_natural() || id.natural() >= static_cast<std::uint64_t>(vocab_size))
-      c.fail(key, " is ", io::shown(id.dump()), ": the ids of tokens are 0 … ", vocab_size - 1);
+      c.fail(key, " is ", io::shown(id.dump()), ": the ids of tokens are 0 … ", vocab_size - 1, hub::ignore_advice);
     all.push_back(id.integer());
   }
   return all;

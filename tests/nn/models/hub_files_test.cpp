@@ -193,6 +193,32 @@ TEST_CASE("files of base models open", "[hub]") {
   CHECK_THROWS_WITH(opened(with_names(where, "qwen2", headless)), Contains("missing: head.weight"));
 }
 
+TEST_CASE("a head that differs from the table of tokens is not tied to it, whatever the config says", "[hub]") {
+  const Directory where;
+  for (const char* const name : {"gemma", "gpt2", "llama", "gpt_neox"}) {
+    INFO(name);
+    const nn::Pretrained whole = opened(folder(name));
+    const bool tied = whole.gpt().options().tie_weights();
+    const std::string copy = with_names(where, name, [](const std::string& key) { return key; });
+    StateDict tensors = load_safetensors(copy + "/model.safetensors", keep_bfloat16).tensors;
+    const std::string head = name == std::string("gpt_neox") ? "embed_out.weight" : "lm_head.weight";
+    if (tied) tensors.emplace_back(head, whole.gpt().wte.weight.value().detach().clone());
+    if (!tied)
+      put(copy + "/config.json",
+          replaced(get(copy + "/config.json"), "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true"));
+    save_safetensors(copy + "/model.safetensors", tensors);
+    CHECK(opened(copy).gpt().options().tie_weights() == tied);
+    CHECK(same_output(name, copy));
+    if (!tied) continue;
+    tensors.back().second = 2 * tensors.back().second;
+    save_safetensors(copy + "/model.safetensors", tensors);
+    const nn::Pretrained other = opened(copy);
+    CHECK(!other.gpt().options().tie_weights());
+    CHECK(same_bits(other.gpt().head.weight, 2 * whole.gpt().head.weight.value()));
+    CHECK(same_bits(other.gpt().wte.weight, whole.gpt().wte.weight));
+  }
+}
+
 TEST_CASE("a generation_config.json without max_new_tokens generates the default number", "[hub]") {
   const Directory where;
   const std::string copy = changed(where, "llama", "config.json", "{", "{");

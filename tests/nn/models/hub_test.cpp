@@ -310,7 +310,8 @@ TEST_CASE("damaged folders are refused with a FileError", "[hub]") {
                     FileError);
   const std::string token = changed(where, "llama", "generation_config.json", "{", "{\"eos_token_id\": 40,");
   CHECK_THROWS_WITH(nn::load_pretrained(token),
-                    Contains("generation_config.json: eos_token_id is 40: the ids of tokens are 0"));
+                    Contains("generation_config.json: eos_token_id is 40: the ids of tokens are 0") &&
+                        Contains("give the key to PretrainedOptions().ignored_keys()"));
   std::filesystem::remove(token + "/model.safetensors");
   CHECK_THROWS_WITH(nn::load_pretrained(token), Contains("there is neither model.safetensors"));
   CHECK_THROWS_WITH(nn::load_pretrained(where.file("nowhere")), Contains("config.json: there is no such file"));

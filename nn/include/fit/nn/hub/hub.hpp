@@ -90,7 +90,8 @@ struct Pretrained {
 /// gemma, gemma2, gemma3_text, which are an nn::GPT; bert, roberta, distilbert, which are an nn::BERT, without the
 /// layers after the encoder. The logits are those of transformers, but for rounding. A config.json without a model_type
 /// is that of TransformerLens, with its models of attention alone and of SoLU: family is then "transformer_lens".
-/// A file of a base model (LlamaModel), which has no head, opens with the table of tokens as its head.
+/// A file of a base model (LlamaModel), which has no head, opens with the table of tokens as its head. A head in the
+/// file that differs from the table is not tied to it, whatever tie_word_embeddings says.
 ///
 /// Throws FileError, with the file and the key, for a damaged file and for what config.json asks for and no model here
 /// computes. A key that is not known, and is not null, false, 0 or empty, is such an Error too. The tokenizer and the
