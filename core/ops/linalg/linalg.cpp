@@ -252,10 +252,14 @@ Svd svd(const Tensor& x) {
       const Tensor u = g.y(0), s = g.y(1), v = g.y(2), ut = transpose(u), vt = transpose(v);
       Tensor inner = eye(s.shape()[-1], -1, s.dtype()) * unsqueeze(g.dy(1), -2), outside;
       if (g.has_dy(0) || g.has_dy(2)) {
-        const Tensor square = s * s, e = unsqueeze(square, -2) - unsqueeze(square, -1);
-        const auto quotient = [&](const Tensor& a) { return off_diagonal_quotient("svd", a - transpose(a), e); };
+        // E is (s_j - s_i) (s_j + s_i), and s is divided by the sum: squares of values far from 1 are inf or 0.
+        const Tensor j = unsqueeze(s, -2), i = unsqueeze(s, -1), difference = j - i;
+        const Tensor sum = masked_fill(j + i, eye(s.shape()[-1], -1, boolean), 1);
+        const auto quotient = [&](const Tensor& a) {
+          return off_diagonal_quotient("svd", a - transpose(a), difference);
+        };
         const Tensor du = g.dy(0), dv = g.dy(2), left = matmul(ut, du), right = matmul(vt, dv);
-        inner = inner + times_diagonal(quotient(left), s) + unsqueeze(s, -1) * quotient(right);
+        inner = inner + quotient(left) * (j / sum) + quotient(right) * (i / sum);
         const std::int64_t m = u.shape()[-2], n = v.shape()[-2];
         if (m != n && any(s.detach() == 0).item<bool>())
           check::fail("svd", "a singular value of x ", g.shape(0), " is 0: the gradient of its vectors is not defined");

@@ -131,6 +131,25 @@ TEST_CASE("the gradient of svd does not lose digits to a small singular value", 
   CHECK(all(isfinite(grad(smallest(x), x))).item<bool>());
 }
 
+TEST_CASE("the gradient of svd does not depend on the scale of the matrix", "[linalg]") {
+  // Squares of singular values beyond 1e19 or below 1e-23 are inf or 0 in float32: the gradient was NaN, or an Error.
+  const auto gradients = [](double scale) {
+    const Tensor x = (tensor({{4., 1., 0.}, {1., 3., 1.}, {0., 1., 2.}}) * scale).requires_grad_();
+    const auto [u, s, v] = svd(x);
+    const Tensor w = tensor({{1.}, {2.}, {5.}});
+    const Tensor vectors = grad(sum(square(u * w)[{range(), 0}]) + square(v)[{0, 1}], x, retain_graph) * scale;
+    const Tensor nuclear = grad(sum(s), x, create_graph);
+    return std::vector<Tensor>{vectors, nuclear, grad(sum(nuclear * w * transpose(square(w))), x) * scale};
+  };
+  const std::vector<Tensor> want = gradients(1);
+  for (double scale : {1e-30, 1e-24, 1e-20, 1e20, 1e30}) {
+    INFO(scale);
+    const std::vector<Tensor> got = gradients(scale);
+    for (std::size_t i = 0; i < want.size(); ++i)
+      CHECK(max_difference(got[i], want[i]) < 1e-4 * max(abs(want[i])).item());
+  }
+}
+
 TEST_CASE("convolutions and pools give PyTorch's numbers", "[linalg]") {
   const auto count = [](const Shape& shape) { return reshape(arange(shape.numel()).to(float32), shape); };
   const auto o = ConvOptions().stride(2).padding(1);
