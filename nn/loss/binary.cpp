@@ -2,6 +2,7 @@
 
 #include "fit/graph/graph.hpp"
 #include "loss/common.hpp"
+#include "ops/network/logits_entropy.hpp"
 
 namespace fit::nn {
 namespace {
@@ -60,12 +61,6 @@ Tensor bce(const Tensor& probability, const Tensor& target) {
   });
 }
 
-// -(t ln p + (1 - t) ln(1 - p)) with p = sigmoid(x)
-Tensor logits_entropy(const Tensor& x, const Tensor& t) {
-  const Tensor of_ones = t * softplus(-x), of_zeros = (1 - t) * softplus(x);
-  return of_ones + of_zeros;
-}
-
 // (1 - p_t)^gamma with p_t = p t + (1 - p) (1 - t). For t = 1 and 0, 1 - p_t is e^-softplus(x) and e^-softplus(-x),
 // which has a power where 1 - p_t has become 0.
 Tensor focus(const Tensor& x, const Tensor& t, double gamma) {
@@ -108,8 +103,14 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
   return with_precision(Precision::float32, {logits, target}, [&](const Tensor& logits, const Tensor& target) {
     constexpr const char* op = "binary_cross_entropy_with_logits";
     check_binary(op, logits, target);
-    const Tensor ones = weighted(op, "pos_weight", target * softplus(-logits), options.pos_weight());
-    const Tensor losses = ones + (1 - target) * softplus(logits);
+    Tensor losses;
+    if (options.pos_weight().defined()) {
+      const Tensor ones = weighted(op, "pos_weight", target * softplus(-logits), options.pos_weight());
+      losses = ones + (1 - target) * softplus(logits);
+    } else {
+      const DType t = promote(logits.dtype(), target.dtype());
+      losses = logits_entropy(op, logits.to(t), target.to(t));
+    }
     return reduced(weighted(op, "weight", losses, options.weight()), options.reduction());
   });
 }
@@ -122,7 +123,7 @@ Tensor focal_loss(const Tensor& logits, const Tensor& target, const FocalOptions
       check::fail(op, "gamma is ", options.gamma(), ": it must be finite and not negative");
     if (!(options.alpha() <= 1)) check::fail(op, "alpha is ", options.alpha(), ": it must be at most 1");
     const Tensor t = target.to(logits.dtype()), factor = focus(logits, t, options.gamma());
-    const Tensor losses = factor * logits_entropy(logits, t);
+    const Tensor losses = factor * logits_entropy(op, logits, t);
     return reduced(options.alpha() < 0 ? losses : (options.alpha() * t + (1 - options.alpha()) * (1 - t)) * losses,
                    options.reduction());
   });

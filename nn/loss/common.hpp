@@ -5,6 +5,7 @@
 #include "base/joined.hpp"
 #include "fit/nn/loss/loss.hpp"
 #include "fit/ops/ops.hpp"
+#include "kernels/rows/reduce.hpp"
 #include "ops/common/precision.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
@@ -34,9 +35,18 @@ inline bool all_within(const Tensor& x, double low, double high) {
   dispatch(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* const p = x.data<T>().data();
-    for (std::int64_t i = 0; i < x.numel() && within;)
-      for (const std::int64_t end = std::min(x.numel(), i + block); i < end; ++i)
-        within &= static_cast<double>(p[i]) >= low && static_cast<double>(p[i]) <= high;
+    for (std::int64_t i = 0, n; i < x.numel() && within; i += n) {
+      n = std::min(block, x.numel() - i);
+      if constexpr (std::is_floating_point_v<T>) {
+        double least = high, most = low;  // NaN wins
+        kernels::reduce<T>().min(&least, p + i, nullptr, 1, n, n, 1);
+        kernels::reduce<T>().max(&most, p + i, nullptr, 1, n, n, 1);
+        within = least >= low && most <= high;
+      } else {
+        for (std::int64_t j = i; j < i + n; ++j)
+          within &= static_cast<double>(p[j]) >= low && static_cast<double>(p[j]) <= high;
+      }
+    }
   });
   return within;
 }
