@@ -23,7 +23,7 @@ Value json_of(const char* what, const std::string& text) {
 
 // The text, which must be UTF-8.
 const std::string& utf8_of(const std::string& text) {
-  unicode::points_of(chat_op, text);
+  unicode::check_utf8(chat_op, text);
   return text;
 }
 

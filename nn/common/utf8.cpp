@@ -15,10 +15,10 @@ std::size_t sequence_length(const std::string& text, std::size_t at) {
   return out_of_range ? 0 : n;
 }
 
-char32_t next(const std::string& text, std::size_t& at) {
+char32_t next_beyond_ascii(const std::string& text, std::size_t& at) {
   const std::size_t n = sequence_length(text, at);
   const auto lead = static_cast<unsigned char>(text[at++]);
-  char32_t c = n == 0 ? 0xfffd : n == 1 ? lead : lead & (0x7fu >> n);
+  char32_t c = n == 0 ? 0xfffd : lead & (0x7fu >> n);
   for (std::size_t k = 1; k < n; ++k) c = c << 6 | (static_cast<unsigned char>(text[at++]) & 0x3f);
   return c;
 }

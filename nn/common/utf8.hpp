@@ -11,8 +11,15 @@ inline bool starts_code_point(char c) { return (static_cast<unsigned char>(c) & 
 /// surrogates and code points above U+10FFFF are not well-formed.
 std::size_t sequence_length(const std::string& text, std::size_t at);
 
+char32_t next_beyond_ascii(const std::string& text, std::size_t& at);
 /// Reads the character at text[at] and moves `at` behind it. If it is not well-formed, returns U+FFFD and moves `at` by
 /// one byte.
-char32_t next(const std::string& text, std::size_t& at);
+inline char32_t next(const std::string& text, std::size_t& at) {
+  const auto lead = static_cast<unsigned char>(text[at]);
+  return lead < 0x80 ? ++at, lead : next_beyond_ascii(text, at);
+}
+
+/// The number of bytes of a character.
+inline std::size_t size(char32_t c) { return c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4; }
 
 }  // namespace fit::utf8

@@ -49,7 +49,7 @@ Charsmap::Charsmap(const std::string& base64) {
                 " bytes, too few for its array: read the file again");
   for (std::size_t i = 0; i < array; ++i) units_.push_back(number(4 + 4 * i));
   texts_ = bytes.substr(4 + 4 * array);
-  unicode::points_of(charsmap_op, texts_);
+  unicode::check_utf8(charsmap_op, texts_);
 }
 
 std::optional<std::vector<char32_t>> Charsmap::replacement(const std::string& piece) const {
@@ -87,7 +87,7 @@ void Charsmap::normalize(Normalized& text) const {
   for (std::size_t i = 0, byte = 0; i < points.size();) {
     std::size_t end = i, length = 0;
     for (bool goes_on = true; goes_on; ++end) {
-      length += utf8_of({points[end]}).size();
+      length += utf8::size(points[end]);
       goes_on = end + 1 < points.size() && unicode::is_joined(points[end], points[end + 1]);
     }
     if (length < 6 && add_replaced(given.substr(byte, length), end - i, changes)) {

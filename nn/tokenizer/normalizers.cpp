@@ -27,7 +27,12 @@ Normalizer normalizer_of(const io::Config& part);
 
 unicode::Changes lower_case_changes(const std::vector<char32_t>& text) {
   unicode::Changes all;
+  all.reserve(text.size());
   for (const char32_t c : text) {
+    if (c < 0x80) {
+      all.push_back({c >= U'A' && c <= U'Z' ? c + 32 : c, 0});
+      continue;
+    }
     int added = 0;
     for (const char32_t lower : unicode::lower_case_of(c)) all.push_back({lower, added++ > 0});
   }

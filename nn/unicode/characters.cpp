@@ -18,14 +18,17 @@ bool in(char32_t c) {
 
 }  // namespace
 
-Points points_of(const char* op, const std::string& text) {
-  Points all;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t begin = at;
-    all.push_back(utf8::next(text, at));
-    // U+FFFD itself has three bytes.
-    if (all.back() == 0xFFFD && at == begin + 1) check::fail(op, "the text is not UTF-8 at byte ", begin);
+void check_utf8(const char* op, const std::string& text) {
+  for (std::size_t at = 0, n = 0; at < text.size(); at += n) {
+    n = utf8::sequence_length(text, at);
+    if (n == 0) check::fail(op, "the text is not UTF-8 at byte ", at);
   }
+}
+
+Points points_of(const char* op, const std::string& text) {
+  check_utf8(op, text);
+  Points all;
+  for (std::size_t at = 0; at < text.size();) all.push_back(utf8::next(text, at));
   return all;
 }
 

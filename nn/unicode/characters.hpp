@@ -28,6 +28,8 @@ extern const std::size_t number_of_scripts;
 using Points = std::vector<char32_t>;
 
 /// Throws Error in the name of `op` if the text is not UTF-8.
+void check_utf8(const char* op, const std::string& text);
+/// The characters of a text. Throws the same.
 Points points_of(const char* op, const std::string& text);
 void append(std::string& text, char32_t point);
 

@@ -86,14 +86,17 @@ void append_decomposition(Points& to, char32_t c, const Decompositions& all) {
 Changes decomposed(const Points& text, Equivalence to) {
   const Decompositions& decompositions = decompositions_to(to);
   Changes all;
+  all.reserve(text.size());
+  Points parts;
   std::size_t sorted = 0;
   const auto sort_marks = [&] {
-    std::stable_sort(all.begin() + static_cast<std::ptrdiff_t>(sorted), all.end(),
-                     [](const Change& a, const Change& b) { return combining_class(a.c) < combining_class(b.c); });
+    if (all.size() > sorted + 1)
+      std::stable_sort(all.begin() + static_cast<std::ptrdiff_t>(sorted), all.end(),
+                       [](const Change& a, const Change& b) { return combining_class(a.c) < combining_class(b.c); });
     sorted = all.size();
   };
   for (const char32_t c : text) {
-    Points parts;
+    parts.clear();
     append_decomposition(parts, c, decompositions);
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (combining_class(parts[i]) == 0) sort_marks();
