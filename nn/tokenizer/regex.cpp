@@ -21,9 +21,10 @@ class Compiler {
 
   Regex::Program compiled() {
     RegexTree tree = regex_tree(pattern_);
-    emit(tree.root);
+    emit(tree.root, true);
     add({Step::end});
     program_.sets = std::move(tree.sets);
+    find_begins();
     return std::move(program_);
   }
 
@@ -38,7 +39,8 @@ class Compiler {
     return size() - 1;
   }
 
-  void emit(const RegexNode& node) {
+  // `last`: whether the pattern ends behind the node. There a repetition is never given back.
+  void emit(const RegexNode& node, bool last = false) {
     switch (node.kind) {
       case Kind::set:
         add({Step::set, node.number});
@@ -47,22 +49,18 @@ class Compiler {
         add({Step::place, node.number});
         return;
       case Kind::sequence:
-        for (const RegexNode& part : node.parts) emit(part);
+        for (const RegexNode& part : node.parts) emit(part, last && &part == &node.parts.back());
         return;
       case Kind::choice:
-        return emit_choice(node);
+        return emit_choice(node, last);
       case Kind::repeat:
-        return emit_repeat(node);
+        return last && is_run(node) ? emit_run(node) : emit_repeat(node);
       case Kind::ahead:
         return emit_inner(Step::ahead, node);
       case Kind::not_ahead:
         return emit_inner(Step::not_ahead, node);
       case Kind::atomic:
-        if (is_run(node.parts[0]))
-          add({Step::run, node.parts[0].parts[0].number, node.parts[0].least});
-        else
-          emit_inner(Step::atomic, node);
-        return;
+        return is_run(node.parts[0]) ? emit_run(node.parts[0]) : emit_inner(Step::atomic, node);
     }
   }
 
@@ -71,6 +69,8 @@ class Compiler {
     return node.kind == Kind::repeat && node.most == SIZE_MAX && !node.lazy && node.parts[0].kind == Kind::set;
   }
 
+  void emit_run(const RegexNode& node) { add({Step::run, node.parts[0].number, node.least}); }
+
   void emit_inner(Step kind, const RegexNode& node) {
     const std::size_t begin = add({kind, size() + 1, 0});
     emit(node.parts[0]);
@@ -78,15 +78,15 @@ class Compiler {
     program_.steps[begin].second = size();
   }
 
-  void emit_choice(const RegexNode& node) {
+  void emit_choice(const RegexNode& node, bool last) {
     std::vector<std::size_t> jumps;
     for (std::size_t i = 0; i + 1 < node.parts.size(); ++i) {
       const std::size_t split = add({Step::split, size() + 1, 0});
-      emit(node.parts[i]);
+      emit(node.parts[i], last);
       jumps.push_back(add({Step::jump}));
       program_.steps[split].second = size();
     }
-    emit(node.parts.back());
+    emit(node.parts.back(), last);
     for (const std::size_t jump : jumps) program_.steps[jump].first = size();
   }
 
@@ -119,6 +119,28 @@ class Compiler {
   void leave(std::size_t split, std::size_t body, std::size_t behind, bool lazy) {
     program_.steps[split].first = lazy ? behind : body;
     program_.steps[split].second = lazy ? body : behind;
+  }
+
+  // Goes on until nothing changes, because loops go back.
+  void find_begins() {
+    program_.begins.assign(size(), {});
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (std::size_t i = size(); i-- > 0;) {
+        const auto begins = begins_of(program_.steps[i]);
+        changed = changed || begins != program_.begins[i];
+        program_.begins[i] = begins;
+      }
+    }
+  }
+
+  std::bitset<129> begins_of(const RegexStep& s) const {
+    std::bitset<129> all;
+    if (s.kind == Step::jump) return program_.begins[s.first];
+    if (s.kind == Step::split || s.kind == Step::loop) return program_.begins[s.first] | program_.begins[s.second];
+    if (s.kind != Step::set && (s.kind != Step::run || s.second == 0)) return all.set();
+    for (char32_t c = 0; c < 128; ++c) all[c] = program_.sets[s.first].holds(c);
+    return all.set(128);
   }
 
   const std::string& pattern_;
@@ -154,17 +176,16 @@ class Matcher {
 
   std::optional<std::size_t> run(std::size_t first, std::size_t from) {
     const std::size_t outer = left_.size();
-    std::optional<std::size_t> end;
-    left_.push_back({first, from});
-    while (!end && left_.size() > outer) {
-      Way way = left_.back();
-      left_.pop_back();
+    for (Way way{first, from};;) {
       bool fits = true;
       while (fits && program_.steps[way.step].kind != Kind::end) fits = go(way);
-      if (fits) end = way.at;
+      if (fits || left_.size() == outer) {
+        left_.resize(outer);
+        return fits ? std::optional(way.at) : std::nullopt;
+      }
+      way = left_.back();
+      left_.pop_back();
     }
-    left_.resize(outer);
-    return end;
   }
 
   // Goes one step on, if it fits.
@@ -184,6 +205,11 @@ class Matcher {
         way.step = s.first;
         return true;
       case Kind::split:
+        if (s.first < s.second) {  // both go forward: where one way only may match, there is nothing to remember
+          const bool first = may_begin(s.first, way.at), second = may_begin(s.second, way.at);
+          if (!first || !second) return way.step = first ? s.first : s.second, first || second;
+        }
+        [[fallthrough]];
       case Kind::loop: {
         const bool first = first_time(way.step, way.at);
         if (first) left_.push_back({s.second, way.at});
@@ -202,6 +228,10 @@ class Matcher {
       default:
         return go_behind(s, way);
     }
+  }
+
+  bool may_begin(std::size_t step, std::size_t at) const {
+    return program_.begins[step][at < text_.size() && text_[at] < 128 ? text_[at] : 128];
   }
 
   bool go_behind(const RegexStep& s, Way& way) {
@@ -255,14 +285,17 @@ Regex::Regex(const std::string& pattern) : program_(std::make_shared<const Progr
 
 std::vector<Piece> Regex::pieces(const std::string& text) const {
   const std::vector<char32_t> points = characters(text);
-  std::vector<std::size_t> bytes;  // where each character begins
-  for (std::size_t at = 0; at < text.size(); utf8::next(text, at)) bytes.push_back(at);
-  bytes.push_back(text.size());
   Matcher matcher(*program_, points);
   std::vector<Piece> all;
-  std::size_t rest = 0;
+  all.reserve(text.size() / 4);
+  std::size_t rest = 0, byte = 0;  // the character and the byte behind the pieces
+  const auto add = [&](std::size_t end, bool matches) {
+    const std::size_t begin = byte;
+    for (; rest < end; ++rest) byte += utf8::size(points[rest]);
+    all.push_back({begin, byte, matches});
+  };
   const auto add_rest = [&](std::size_t end) {
-    if (end > rest) all.push_back({bytes[rest], bytes[end], false});
+    if (end > rest) add(end, false);
   };
   for (std::size_t at = 0; at <= points.size();) {
     const std::optional<std::size_t> end = matcher.match(at);
@@ -272,8 +305,7 @@ std::vector<Piece> Regex::pieces(const std::string& text) const {
       continue;
     }
     add_rest(at);
-    all.push_back({bytes[at], bytes[*end], true});
-    rest = *end;
+    add(*end, true);
     at = *end + empty;
   }
   add_rest(points.size());

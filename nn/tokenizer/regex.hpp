@@ -11,8 +11,8 @@ namespace fit::text {
 
 /// The regular expressions by which tokenizers split texts; fit/nn/tokenizer/tokenizer.hpp lists what they may have.
 /// The first alternative that matches counts, as in Perl, and a turn of a repetition that takes nothing is its last. A
-/// match takes time in proportion to its length and that of the pattern: no place in the pattern is tried twice at one
-/// place of the text, but inside of (?=…), (?!…) and (?>…), which are tried anew.
+/// match takes time in proportion to its length and that of the pattern: no place in the pattern where two ways may
+/// match is tried twice at one place of the text, but inside of (?=…), (?!…) and (?>…), which are tried anew.
 class Regex {
  public:
   /// Throws Error, with the pattern, for anything else.

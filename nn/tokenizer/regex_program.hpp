@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <bitset>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -77,6 +78,7 @@ struct RegexStep {
 struct Regex::Program {
   std::vector<RegexStep> steps;
   std::vector<RegexSet> sets;
+  std::vector<std::bitset<129>> begins;  // whether what is from a step on may match at a character of ASCII, at others
 };
 
 /// A part of a pattern.

@@ -201,6 +201,7 @@ TEST_CASE("patterns split as in the reference", "[golden][tokenizers]") {
       {"[ab]++", "abcba", "ab|c|ba"},
       {"(?>a|ab)c", "abc ac", "abc |ac"},
       {"(?>[ab]+)b?", "abab c", "abab| c"},
+      {"(?:-*+\u00e9?|-?\\s)*", "\u00e9-  x", "\u00e9-| | |x"},
       {"a+?", "aa", "a|a"},
       {"a?\?b", "ab", "ab"},
       {"a{1,2}?", "aaa", "a|a|a"},
