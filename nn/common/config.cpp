@@ -1,5 +1,7 @@
 #include "common/config.hpp"
 
+#include <utility>
+
 namespace fit::io {
 namespace {
 
@@ -24,10 +26,10 @@ Config::Config(const char* op, const std::string& path, const std::vector<std::s
   absent_ = std::make_shared<const std::set<std::string>>(absent.begin(), absent.end());
 }
 
-Config::Config(const char* op, const std::string& path, const Value& object)
+Config::Config(const char* op, const std::string& path, Value object)
     : op_(op),
       path_(path),
-      json_(std::make_shared<const Json>(object)),
+      json_(std::make_shared<const Json>(std::move(object))),
       object_(json_.get()),
       read_(std::make_shared<std::set<std::string>>()) {}
 

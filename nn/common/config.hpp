@@ -21,7 +21,7 @@ class Config {
   /// The object that a file holds, whose name is in messages.
   Config(const char* op, const std::string& path, InputFile&& file, const JsonLimits& limits);
   /// An object in memory, under the name of a file.
-  Config(const char* op, const std::string& path, const Value& object);
+  Config(const char* op, const std::string& path, Value object);
   /// An object inside of another: its keys are named `before`.KEY.
   Config(const Config& outer, const std::string& before, const Value& object);
 

@@ -21,6 +21,7 @@ std::size_t before(const std::string& text, std::size_t at) {
 
 void TokenFinder::add(const std::string& content, const AddedToken* token) {
   if (content.empty()) return;
+  begins_[static_cast<unsigned char>(content[0])] = true;
   std::size_t node = 0;
   for (const char c : content) {
     const auto [at, fresh] = nodes_[node].next.emplace(static_cast<unsigned char>(c), nodes_.size());
@@ -47,7 +48,7 @@ std::vector<Found> TokenFinder::parts(const std::string& text) const {
   std::size_t done = 0;
   for (std::size_t at = 0; at < text.size();) {
     std::size_t begin = at, end = at;
-    const AddedToken* const token = longest(text, at, end);
+    const AddedToken* const token = begins_[static_cast<unsigned char>(text[at])] ? longest(text, at, end) : nullptr;
     if (!token) {
       ++at;
       continue;

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <string>
 #include <unordered_map>
@@ -26,6 +27,7 @@ class TokenFinder {
  public:
   /// The tokens must live as long as this.
   void add(const std::string& content, const AddedToken* token);
+  bool empty() const { return nodes_.size() == 1; }
   std::vector<Found> parts(const std::string& text) const;
 
  private:
@@ -36,6 +38,7 @@ class TokenFinder {
     const AddedToken* token = nullptr;
   };
   std::vector<Node> nodes_ = std::vector<Node>(1);
+  std::array<bool, 256> begins_{};  // the bytes with which tokens begin
 };
 
 }  // namespace fit::text

@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <limits>
-#include <queue>
 
 #include "base/affixes.hpp"
 #include "common/utf8.hpp"
 #include "tensor/check.hpp"
 #include "tokenizer/parts.hpp"
+#include "tokenizers/pair_ranks.hpp"
 
 namespace fit::text {
 namespace {
@@ -69,11 +69,10 @@ class BytePairModel final : public Model {
     if (whole_words_)
       if (const std::int64_t whole = id(word); whole >= 0) return {{whole, word, {0, word.size()}}};
     std::vector<Symbol> symbols = symbols_of(word);
-    merge(symbols);
+    ranks_.merge(symbols);
     std::vector<Token> tokens;
     std::size_t at = 0;
     for (const Symbol& symbol : symbols) {
-      if (symbol.bytes == 0) continue;
       // A byte of a prefix or suffix is none of the word's, which may so end before: it stands for the last one.
       const Span span{std::min(at, word.size() - 1), std::min(at + symbol.bytes, word.size())};
       tokens.push_back({symbol.id, *contents_.at(symbol.id), span});
@@ -83,29 +82,13 @@ class BytePairModel final : public Model {
   }
 
  private:
-  struct Symbol {
-    std::int64_t id;
-    std::size_t bytes;  // 0 if it was merged into the one before
-    std::ptrdiff_t previous, next;
-  };
-  struct Merge {
-    std::size_t rank;
-    std::int64_t joined;
-  };
-  struct Candidate {
-    std::size_t rank, place;
-    std::int64_t joined;
-    bool operator<(const Candidate& o) const { return rank != o.rank ? rank > o.rank : place > o.place; }
-  };
-
   void read_merges(const io::Config& part) {
     const Value& list = part.value("merges");
     if (!list.is_array()) part.fail("merges", " is ", list.type_name(), ": expected a list");
-    std::size_t place = 0;
     for (const Value& merge : list) {
-      const std::string name = "merges[" + std::to_string(place++) + ']';
       const auto wrong = [&]() {
-        part.fail(name, " is ", io::shown(merge.dump()), ": expected two tokens that, joined, are a token");
+        part.fail("merges[" + std::to_string(&merge - list.begin()) + ']', " is ", io::shown(merge.dump()),
+                  ": expected two tokens that, joined, are a token");
       };
       std::string a, b;
       if (merge.is_string()) {
@@ -121,12 +104,8 @@ class BytePairModel final : public Model {
       if (!starts_with(b, prefix_)) wrong();
       const std::int64_t first = id(a), second = id(b), joined = id(a + b.substr(prefix_.size()));
       if (first < 0 || second < 0 || joined < 0) wrong();
-      merges_[key_of(first, second)] = {merges_read_++, joined};
+      ranks_.add(first, second, joined);
     }
-  }
-
-  static std::uint64_t key_of(std::int64_t a, std::int64_t b) {
-    return static_cast<std::uint64_t>(a) << 32 | static_cast<std::uint64_t>(b);
   }
 
   // The characters of a word, in the order of the reference, which adds bytes before an unknown character that is
@@ -134,70 +113,36 @@ class BytePairModel final : public Model {
   std::vector<Symbol> symbols_of(const std::string& word) const {
     std::vector<Symbol> all;
     std::size_t unknown = 0;  // bytes of unknown characters that are not added yet
-    const auto add = [&](std::int64_t id, std::size_t bytes) {
-      const auto n = static_cast<std::ptrdiff_t>(all.size());
-      if (n > 0) all.back().next = n;
-      all.push_back({id, bytes, n - 1, -1});
-    };
     const auto add_unknown = [&] {
-      if (unknown > 0) add(unknown_, unknown);
+      if (unknown > 0) all.push_back({unknown_, unknown});
       unknown = 0;
     };
     for (std::size_t at = 0; at < word.size();) {
       const std::size_t begin = at;
       utf8::next(word, at);
-      const std::string plain = word.substr(begin, at - begin);
-      const std::string character = (begin > 0 ? prefix_ : "") + plain + (at == word.size() ? suffix_ : "");
+      std::string character(word, begin, at - begin);
+      if (begin > 0) character.insert(0, prefix_);
+      if (at == word.size()) character += suffix_;
       if (const std::int64_t known = id(character); known >= 0) {
         add_unknown();
-        add(known, plain.size());
+        all.push_back({known, at - begin});
         continue;
       }
       if (byte_fallback_)
         if (const Ids bytes = byte_ids(*this, character); !bytes.empty()) {
-          for (const std::int64_t byte : bytes) add(byte, 1);
+          for (const std::int64_t byte : bytes) all.push_back({byte, 1});
           continue;
         }
       if (unknown_ < 0) continue;
       if (!fuses_unknown_) add_unknown();
-      unknown += plain.size();
+      unknown += at - begin;
     }
     add_unknown();
     return all;
   }
 
-  void merge(std::vector<Symbol>& symbols) const {
-    std::priority_queue<Candidate> queue;
-    const auto push = [&](std::ptrdiff_t place) {
-      if (place < 0) return;
-      const Symbol& a = symbols[static_cast<std::size_t>(place)];
-      if (a.next < 0) return;
-      const auto found = merges_.find(key_of(a.id, symbols[static_cast<std::size_t>(a.next)].id));
-      if (found != merges_.end())
-        queue.push({found->second.rank, static_cast<std::size_t>(place), found->second.joined});
-    };
-    for (std::size_t i = 0; i < symbols.size(); ++i) push(static_cast<std::ptrdiff_t>(i));
-    while (!queue.empty()) {
-      const Candidate best = queue.top();
-      queue.pop();
-      Symbol& a = symbols[best.place];
-      if (a.bytes == 0 || a.next < 0) continue;
-      Symbol& b = symbols[static_cast<std::size_t>(a.next)];
-      const auto found = merges_.find(key_of(a.id, b.id));
-      if (found == merges_.end() || found->second.joined != best.joined) continue;  // it has changed since
-      a.id = best.joined;
-      a.bytes += b.bytes;
-      a.next = b.next;
-      b.bytes = 0;
-      if (a.next >= 0) symbols[static_cast<std::size_t>(a.next)].previous = static_cast<std::ptrdiff_t>(best.place);
-      push(a.previous);
-      push(static_cast<std::ptrdiff_t>(best.place));
-    }
-  }
-
   std::unordered_map<std::int64_t, const std::string*> contents_;
-  std::unordered_map<std::uint64_t, Merge> merges_;
-  std::size_t merges_read_ = 0;
+  PairRanks ranks_;
   std::string prefix_, suffix_;
   std::int64_t unknown_ = -1;
   bool fuses_unknown_, byte_fallback_, whole_words_;

@@ -6,14 +6,10 @@
 #include "unicode/characters.hpp"
 
 namespace fit::text {
-namespace {
-
-std::size_t bytes_of(char32_t c) { return c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4; }
-
-}  // namespace
 
 std::vector<char32_t> characters(const std::string& text) {
   std::vector<char32_t> all;
+  all.reserve(text.size());
   for (std::size_t at = 0; at < text.size();) all.push_back(utf8::next(text, at));
   return all;
 }
@@ -82,16 +78,41 @@ Pattern inverted(const Pattern& pattern) {
 
 // ---- Normalized ---------------------------------------------------------------------------------------------------
 
-Normalized::Normalized(const std::string& given) : text_(given) {
-  origins_.reserve(given.size());
-  for (std::size_t at = 0; at < given.size();) {
+Span Normalized::origin(std::size_t begin, std::size_t end) const {
+  if (!is_in_place()) return {origins_[begin].first, origins_[end - 1].second};
+  while (!utf8::starts_code_point(text_[begin])) --begin;
+  while (end < text_.size() && !utf8::starts_code_point(text_[end])) ++end;
+  return {begin_ + begin, begin_ + end};
+}
+
+void Normalized::list_origins() {
+  if (!is_in_place()) return;
+  origins_.reserve(text_.size());
+  for (std::size_t at = 0; at < text_.size();) {
     const std::size_t begin = at;
-    utf8::next(given, at);
-    origins_.insert(origins_.end(), at - begin, Span(begin, at));
+    utf8::next(text_, at);
+    origins_.insert(origins_.end(), at - begin, Span(begin_ + begin, begin_ + at));
   }
 }
 
+bool Normalized::stays_in_place(const unicode::Changes& changes) const {
+  std::size_t at = 0;
+  for (const unicode::Change& change : changes) {
+    const std::size_t begin = at;
+    if (change.added != 0 || at == text_.size()) return false;
+    utf8::next(text_, at);
+    if (at - begin != utf8::size(change.c)) return false;
+  }
+  return at == text_.size();
+}
+
 void Normalized::transform(const unicode::Changes& changes, std::size_t skipped) {
+  if (skipped == 0 && stays_in_place(changes)) {
+    text_.clear();
+    for (const unicode::Change& change : changes) unicode::append(text_, change.c);
+    return;
+  }
+  list_origins();
   std::size_t at = 0;  // in the old text
   const auto skip = [&](std::size_t n) {
     for (; n > 0 && at < text_.size(); --n) utf8::next(text_, at);
@@ -103,7 +124,7 @@ void Normalized::transform(const unicode::Changes& changes, std::size_t skipped)
     const bool added = change.added > 0 || at >= text_.size();
     const Span origin = !added ? origins_[at] : at == 0 ? Span(begin_, begin_) : origins_[at - 1];
     if (!added) skip(1 + static_cast<std::size_t>(-change.added));
-    origins.insert(origins.end(), bytes_of(change.c), origin);
+    origins.insert(origins.end(), utf8::size(change.c), origin);
     unicode::append(text, change.c);
   }
   text_ = std::move(text);
@@ -132,13 +153,13 @@ void Normalized::map(const std::function<char32_t(char32_t)>& to) {
 
 void Normalized::prepend(const std::string& text) {
   if (text_.empty() || text.empty()) return;
-  std::size_t first = 0;
-  utf8::next(text_, first);
+  list_origins();
   origins_.insert(origins_.begin(), text.size(), origins_[0]);
   text_.insert(0, text);
 }
 
 void Normalized::replace(const Pattern& pattern, const std::string& content) {
+  list_origins();
   std::string text;
   std::vector<Span> origins;
   for (const Piece& piece : pattern(text_)) {
@@ -166,11 +187,12 @@ void Normalized::strip(bool left, bool right) {
 }
 
 Normalized Normalized::slice(std::size_t begin, std::size_t end) const {
-  Normalized part;
-  part.text_ = text_.substr(begin, end - begin);
-  part.origins_.assign(origins_.begin() + static_cast<std::ptrdiff_t>(begin),
-                       origins_.begin() + static_cast<std::ptrdiff_t>(end));
-  part.begin_ = begin < end ? origins_[begin].first : begin_;
+  Normalized part(text_.substr(begin, end - begin));
+  part.begin_ = begin < end ? origin(begin, begin + 1).first : begin_;
+  part.is_first_ = is_first_ && part.begin_ == 0;
+  if (!is_in_place())
+    part.origins_.assign(origins_.begin() + static_cast<std::ptrdiff_t>(begin),
+                         origins_.begin() + static_cast<std::ptrdiff_t>(end));
   return part;
 }
 
@@ -178,21 +200,23 @@ std::vector<Normalized> Normalized::split(const Pattern& pattern, Behavior behav
   std::vector<Piece> pieces = pattern(text_);
   const bool next = behavior == Behavior::merged_with_next;
   if (next) std::reverse(pieces.begin(), pieces.end());
-  std::vector<Piece> joined;
+  std::size_t n = 0;  // how many are left, at the front
   bool previous = false;
-  for (const Piece& piece : pieces) {
+  for (const Piece piece : pieces) {
     bool joins = false;
     if (behavior == Behavior::contiguous) joins = piece.matches == previous;
     if (behavior == Behavior::merged_with_previous || next) joins = piece.matches && !previous;
     previous = piece.matches;
-    if (joins && !joined.empty())
-      (next ? joined.back().begin : joined.back().end) = next ? piece.begin : piece.end;
+    if (joins && n > 0)
+      (next ? pieces[n - 1].begin : pieces[n - 1].end) = next ? piece.begin : piece.end;
     else if (behavior != Behavior::removed || !piece.matches)
-      joined.push_back(piece);
+      pieces[n++] = piece;
   }
-  if (next) std::reverse(joined.begin(), joined.end());
+  pieces.resize(n);
+  if (next) std::reverse(pieces.begin(), pieces.end());
   std::vector<Normalized> parts;
-  for (const Piece& piece : joined)
+  parts.reserve(n);
+  for (const Piece& piece : pieces)
     if (piece.end > piece.begin) parts.push_back(slice(piece.begin, piece.end));
   return parts;
 }

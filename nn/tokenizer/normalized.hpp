@@ -29,17 +29,19 @@ Pattern inverted(const Pattern& pattern);
 /// A text.
 Pattern pattern_of(const std::string& literal);
 
-/// A text on its way to tokens, and for each of its bytes where in the given text it comes from.
+/// A text on its way to tokens, and for each of its bytes where in the given text it comes from: from a whole
+/// character.
 class Normalized {
  public:
-  explicit Normalized(const std::string& given);
+  /// `is_first`: whether nothing stands before the text.
+  explicit Normalized(std::string given, bool is_first = true) : text_(std::move(given)), is_first_(is_first) {}
 
   const std::string& text() const { return text_; }
   bool empty() const { return text_.empty(); }
-  /// Where its part of the given text begins.
-  std::size_t begin() const { return begin_; }
+  /// Whether nothing stands before its part of the given text.
+  bool is_first() const { return is_first_; }
   /// Where bytes of this text come from. There must be at least one.
-  Span origin(std::size_t begin, std::size_t end) const { return {origins_[begin].first, origins_[end - 1].second}; }
+  Span origin(std::size_t begin, std::size_t end) const;
 
   /// Replaces the text behind the first `skipped` characters, which go.
   void transform(const unicode::Changes& changes, std::size_t skipped = 0);
@@ -52,10 +54,15 @@ class Normalized {
   std::vector<Normalized> split(const Pattern& pattern, Behavior behavior) const;
 
  private:
-  Normalized() = default;
+  bool is_in_place() const { return origins_.empty(); }
+  /// Whether each character becomes one of as many bytes.
+  bool stays_in_place(const unicode::Changes& changes) const;
+  void list_origins();
+
   std::string text_;
-  std::vector<Span> origins_;
-  std::size_t begin_ = 0;
+  std::vector<Span> origins_;  // of each byte; none as long as each character is where it was given
+  std::size_t begin_ = 0;      // of its part of the given text
+  bool is_first_;
 };
 
 /// The characters of a text, which is UTF-8.

@@ -24,7 +24,9 @@ struct Token {
 };
 
 using Normalizer = std::function<void(Normalized&)>;
+/// A step of splitting. It changes each part by itself, and of what stands before one it knows is_first() alone.
 using PreTokenizer = std::function<void(std::vector<Normalized>&)>;
+using PreTokenizers = std::vector<PreTokenizer>;
 /// Changes the tokens of a text that is decoded; what they are in the end is joined.
 using Decoder = std::function<void(std::vector<std::string>&)>;
 
@@ -34,7 +36,10 @@ std::string sign_in(const io::Config& part);
 Pattern pattern_in(const io::Config& part);
 /// One that does nothing if the key is absent.
 Normalizer normalizer_of(const io::Config& outer, const std::string& key);
-PreTokenizer pre_tokenizer_of(const io::Config& outer, const std::string& key);
+PreTokenizers pre_tokenizers_of(const io::Config& outer, const std::string& key);
+/// Steps that split at the white space of ASCII, and that normalise each part.
+PreTokenizer ascii_words();
+PreTokenizer each_normalized(const Normalizer& normalizer);
 /// One that joins with spaces if the key is absent.
 Decoder decoder_of(const io::Config& outer, const std::string& key);
 

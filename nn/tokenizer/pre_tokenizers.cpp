@@ -1,4 +1,5 @@
 #include "base/affixes.hpp"
+#include "common/utf8.hpp"
 #include "tokenizer/parts.hpp"
 #include "tokenizer/regex.hpp"
 #include "unicode/byte_characters.hpp"
@@ -10,10 +11,11 @@ const char* const gpt2_pattern = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?
 
 namespace {
 
-PreTokenizer pre_tokenizer_of(const io::Config& part);
+PreTokenizers pre_tokenizers_of(const io::Config& part);
 
 template <class Change>
 void each_part(std::vector<Normalized>& parts, const Change& change) {
+  if (parts.size() == 1) return void(parts = change(parts[0]));
   std::vector<Normalized> all;
   for (Normalized& part : parts)
     for (Normalized& one : change(part)) all.push_back(std::move(one));
@@ -47,16 +49,18 @@ void to_byte_characters(Normalized& part) {
   part.transform(changes);
 }
 
-PreTokenizer byte_level(const io::Config& part) {
+PreTokenizers byte_level(const io::Config& part) {
   const bool prefix = part.boolean("add_prefix_space", true), uses_pattern = part.boolean("use_regex", true);
   part.ignore({"trim_offsets"});
-  const Pattern pattern = pattern_of(Regex(gpt2_pattern));
-  return [=](std::vector<Normalized>& parts) {
-    for (Normalized& one : parts)
-      if (prefix && one.text()[0] != ' ') one.prepend(" ");
-    if (uses_pattern) each_part(parts, [&](const Normalized& one) { return one.split(pattern, Behavior::isolated); });
-    for (Normalized& one : parts) to_byte_characters(one);
-  };
+  const PreTokenizer words = splits(pattern_of(Regex(gpt2_pattern)), Behavior::isolated);
+  return {[=](std::vector<Normalized>& parts) {
+            for (Normalized& one : parts)
+              if (prefix && one.text()[0] != ' ') one.prepend(" ");
+            if (uses_pattern) words(parts);
+          },
+          [](std::vector<Normalized>& parts) {
+            for (Normalized& one : parts) to_byte_characters(one);
+          }};
 }
 
 PreTokenizer metaspace(const io::Config& part) {
@@ -71,7 +75,7 @@ PreTokenizer metaspace(const io::Config& part) {
   return [=](std::vector<Normalized>& parts) {
     each_part(parts, [&](Normalized& one) {
       one.replace(space, sign);
-      if (!starts_with(one.text(), sign) && (scheme == "always" || (scheme == "first" && one.begin() == 0)))
+      if (!starts_with(one.text(), sign) && (scheme == "always" || (scheme == "first" && one.is_first())))
         one.prepend(sign);
       return splits_words ? one.split(sign_pattern, Behavior::merged_with_next) : std::vector<Normalized>{one};
     });
@@ -83,18 +87,16 @@ PreTokenizer split_by(const io::Config& part) {
   return splits(part.boolean("invert", false) ? inverted(pattern) : pattern, behavior_of(part));
 }
 
-PreTokenizer sequence_of_pre_tokenizers(const io::Config& part) {
-  std::vector<PreTokenizer> all;
-  for (const io::Config& one : part.objects("pretokenizers")) all.push_back(pre_tokenizer_of(one));
-  return [all](std::vector<Normalized>& parts) {
-    for (const PreTokenizer& one : all) one(parts);
-  };
+PreTokenizers sequence_of_pre_tokenizers(const io::Config& part) {
+  PreTokenizers all;
+  for (const io::Config& one : part.objects("pretokenizers"))
+    for (PreTokenizer& step : pre_tokenizers_of(one)) all.push_back(std::move(step));
+  return all;
 }
 
-PreTokenizer bert_pre_tokenizer() {
-  const PreTokenizer words = splits(pattern_of(unicode::is_space), Behavior::removed),
-                     signs = splits(pattern_of(unicode::is_punctuation), Behavior::isolated);
-  return [=](std::vector<Normalized>& parts) { words(parts), signs(parts); };
+PreTokenizers bert_pre_tokenizer() {
+  return {splits(pattern_of(unicode::is_space), Behavior::removed),
+          splits(pattern_of(unicode::is_punctuation), Behavior::isolated)};
 }
 
 // \w+|[^\w\s]+
@@ -106,7 +108,7 @@ PreTokenizer words_and_signs() {
       const std::vector<char32_t> all = characters(part.text());
       for (std::size_t i = 0, byte = 0; i < all.size();) {
         const std::size_t begin = i, first = byte;
-        for (; i < all.size() && kind(all[i]) == kind(all[begin]); ++i) byte += utf8_of({all[i]}).size();
+        for (; i < all.size() && kind(all[i]) == kind(all[begin]); ++i) byte += utf8::size(all[i]);
         if (kind(all[begin]) != 0) words.push_back(part.slice(first, byte));
       }
       return words;
@@ -114,20 +116,20 @@ PreTokenizer words_and_signs() {
   };
 }
 
-PreTokenizer pre_tokenizer_of(const io::Config& part) {
+PreTokenizers pre_tokenizers_of(const io::Config& part) {
   const std::string type = part.text("type");
-  const auto made = [&]() -> PreTokenizer {
+  const auto made = [&]() -> PreTokenizers {
     if (type == "Sequence") return sequence_of_pre_tokenizers(part);
     if (type == "ByteLevel") return byte_level(part);
-    if (type == "Metaspace") return metaspace(part);
-    if (type == "Split") return split_by(part);
+    if (type == "Metaspace") return {metaspace(part)};
+    if (type == "Split") return {split_by(part)};
     if (type == "Digits")
-      return splits(pattern_of(unicode::is_numeric),
-                    part.boolean("individual_digits", false) ? Behavior::isolated : Behavior::contiguous);
+      return {splits(pattern_of(unicode::is_numeric),
+                     part.boolean("individual_digits", false) ? Behavior::isolated : Behavior::contiguous)};
     if (type == "BertPreTokenizer") return bert_pre_tokenizer();
-    if (type == "Whitespace") return words_and_signs();
-    if (type == "WhitespaceSplit") return splits(pattern_of(unicode::is_space), Behavior::removed);
-    if (type == "Punctuation") return splits(pattern_of(unicode::is_punctuation), behavior_of(part, "Isolated"));
+    if (type == "Whitespace") return {words_and_signs()};
+    if (type == "WhitespaceSplit") return {splits(pattern_of(unicode::is_space), Behavior::removed)};
+    if (type == "Punctuation") return {splits(pattern_of(unicode::is_punctuation), behavior_of(part, "Isolated"))};
     fail_unknown(part, type,
                  "Sequence, ByteLevel, Metaspace, Split, Digits, BertPreTokenizer, Whitespace, WhitespaceSplit, "
                  "Punctuation");
@@ -138,9 +140,19 @@ PreTokenizer pre_tokenizer_of(const io::Config& part) {
 
 }  // namespace
 
-PreTokenizer pre_tokenizer_of(const io::Config& outer, const std::string& key) {
-  if (!outer.has(key)) return [](std::vector<Normalized>&) {};
-  return pre_tokenizer_of(outer.object(key));
+PreTokenizers pre_tokenizers_of(const io::Config& outer, const std::string& key) {
+  return outer.has(key) ? pre_tokenizers_of(outer.object(key)) : PreTokenizers();
+}
+
+PreTokenizer ascii_words() {
+  return splits(pattern_of([](char32_t c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }),
+                Behavior::removed);
+}
+
+PreTokenizer each_normalized(const Normalizer& normalizer) {
+  return [=](std::vector<Normalized>& parts) {
+    for (Normalized& one : parts) normalizer(one);
+  };
 }
 
 }  // namespace fit::text

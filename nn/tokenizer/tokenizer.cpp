@@ -9,6 +9,7 @@
 #include "fit/ops/ops.hpp"
 #include "io/atomic_file.hpp"
 #include "tokenizer/added_tokens.hpp"
+#include "tokenizer/word_cutter.hpp"
 #include "tokenizers/tokens.hpp"
 #include "unicode/byte_characters.hpp"
 #include "unicode/characters.hpp"
@@ -23,10 +24,11 @@ constexpr std::size_t longest_list = 20'000'000;
 
 /// A tokenizer.json.
 struct TokenizerParts {
+  const char* op;    // in errors
   std::string file;  // the JSON text
   Normalizer normalizer;
-  PreTokenizer pre_tokenizer;
   std::unique_ptr<Model> model;
+  std::unique_ptr<WordCutter> words;
   Decoder decoder;
   Frame frame;
   std::deque<AddedToken> added;  // their addresses stay
@@ -40,9 +42,15 @@ struct TokenizerParts {
   std::unordered_map<std::int64_t, Entry> entries;
   std::int64_t size = 0, padding = 0;
 
-  std::vector<Token> tokens_of(const std::string& text) const;
-  Encoding framed(const std::string& text, std::vector<Token> tokens, SpecialTokens special) const;
+  void read(const io::Config& config);
+  Ids ids_of(const std::string& text, std::int64_t max_length) const;
+  /// Calls f with each token of a text, and the bytes of the text that it stands for. Throws Error if the text is not
+  /// UTF-8.
+  void each_token(const std::string& text, const WordCutter::Use& f) const;
+
+ private:
   void add(const io::Config& config);
+  void read_words(const io::Config& config);
 };
 // The class of the public header, whose functions a shared library would export.
 struct Tokenizer::Parts : TokenizerParts {};
@@ -81,39 +89,62 @@ void TokenizerParts::add(const io::Config& config) {
   }
 }
 
-Tokenizer Tokenizer::load(const std::string& path) { return read(path, io::InputFile(tokenizer_op, path).rest()); }
+Tokenizer Tokenizer::load(const std::string& path) {
+  std::string file = io::InputFile(tokenizer_op, path).rest();
+  const io::Config config(tokenizer_op, path, io::InputFile(tokenizer_op, path, file), {12, longest_list});
+  return made(tokenizer_op, config, std::move(file));
+}
 
-Tokenizer Tokenizer::read(const std::string& path, std::string json) {
+Tokenizer Tokenizer::made(const char* op, const io::Config& config, std::string file) {
   const auto parts = std::make_shared<Parts>();
-  parts->file = std::move(json);
+  parts->op = op;
+  parts->file = std::move(file);
   try {
-    const io::Config config(tokenizer_op, path, io::InputFile(tokenizer_op, path, parts->file), {12, longest_list});
-    parts->normalizer = normalizer_of(config, "normalizer");
-    parts->pre_tokenizer = pre_tokenizer_of(config, "pre_tokenizer");
-    parts->model = model_of(config, "model");
-    parts->decoder = decoder_of(config, "decoder");
-    parts->frame = frame_of(config, "post_processor");
-    const bool bytes =
-        config.has("decoder") && config.value("decoder").dump().find("\"ByteLevel\"") != std::string::npos;
-    for (const auto& [content, id] : parts->model->ids())
-      parts->entries[id] = {content, bytes ? unicode::bytes_of_token(content) : content};
-    parts->add(config);
-    for (const auto& [id, entry] : parts->entries) parts->size = std::max(parts->size, id + 1);
-    for (const auto* side : {&parts->frame.before, &parts->frame.behind})
-      for (const Token& token : *side)
-        if (parts->entries.count(token.id) == 0)
-          config.fail("post_processor", " adds the token ", token.id, ", which is not in the vocabulary");
-    if (config.has("padding")) parts->padding = config.object("padding").integer("pad_id", 0);
-    if (parts->entries.count(parts->padding) == 0)
-      parts->padding = parts->entries.empty() ? 0 : parts->entries.begin()->first;
-    config.ignore({"version", "truncation", "padding"});
-    config.check_all_read();
+    parts->read(config);
   } catch (const FileError&) {
     throw;
   } catch (const Error& e) {
-    throw FileError(std::string("[") + tokenizer_op + "] " + path + ": " + e.what());
+    throw FileError(std::string("[") + op + "] " + config.path() + ": " + e.what());
   }
   return Tokenizer(parts);
+}
+
+void TokenizerParts::read(const io::Config& config) {
+  normalizer = normalizer_of(config, "normalizer");
+  model = model_of(config, "model");
+  decoder = decoder_of(config, "decoder");
+  frame = frame_of(config, "post_processor");
+  const bool bytes = config.has("decoder") && config.value("decoder").dump().find("\"ByteLevel\"") != std::string::npos;
+  for (const auto& [content, id] : model->ids())
+    entries[id] = {content, bytes ? unicode::bytes_of_token(content) : content};
+  add(config);
+  read_words(config);
+  for (const auto& [id, entry] : entries) size = std::max(size, id + 1);
+  for (const auto* side : {&frame.before, &frame.behind})
+    for (const Token& token : *side)
+      if (entries.count(token.id) == 0)
+        config.fail("post_processor", " adds the token ", token.id, ", which is not in the vocabulary");
+  if (config.has("padding")) padding = config.object("padding").integer("pad_id", 0);
+  if (entries.count(padding) == 0) padding = entries.empty() ? 0 : entries.begin()->first;
+  config.ignore({"version", "truncation", "padding"});
+  config.check_all_read();
+}
+
+void TokenizerParts::read_words(const io::Config& config) {
+  PreTokenizers first = pre_tokenizers_of(config, "pre_tokenizer"), then;
+  const auto is = [&](const std::string& key, const char* type) {
+    return config.has(key) && config.object(key).text("type") == type;
+  };
+  if (is("normalizer", "BertNormalizer") && is("pre_tokenizer", "BertPreTokenizer") && normalized.empty()) {
+    // It normalises each word by itself, and white space parts words before and behind it.
+    then = std::move(first);
+    then.insert(then.begin(), each_normalized(std::exchange(normalizer, [](Normalized&) {})));
+    first = {ascii_words()};
+  } else if (first.size() > 1) {
+    then.push_back(std::move(first.back()));
+    first.pop_back();
+  }
+  words = std::make_unique<WordCutter>(std::move(first), std::move(then), *model);
 }
 
 void Tokenizer::save(const std::string& path) const {
@@ -123,22 +154,11 @@ void Tokenizer::save(const std::string& path) const {
 
 // ---- encoding -----------------------------------------------------------------------------------------------------
 
-std::vector<Token> TokenizerParts::tokens_of(const std::string& text) const {
-  std::vector<Token> tokens;
+void TokenizerParts::each_token(const std::string& text, const WordCutter::Use& f) const {
+  unicode::check_utf8(op, text);
   const auto add_found = [&](const Normalized& part, const Found& found) {
     const Normalized slice = part.slice(found.begin, found.end);
-    tokens.push_back({found.token->id, slice.text(), slice.origin(0, slice.text().size())});
-  };
-  const auto add_words = [&](Normalized part) {
-    std::vector<Normalized> words{std::move(part)};
-    pre_tokenizer(words);
-    for (const Normalized& word : words) {
-      if (word.empty()) continue;
-      for (Token& token : model->tokens_of(word.text())) {
-        token.span = word.origin(token.span.first, token.span.second);
-        tokens.push_back(std::move(token));
-      }
-    }
+    f({found.token->id, slice.text(), {}}, slice.origin(0, slice.text().size()));
   };
   const Normalized whole(text);
   for (const Found& found : plain.parts(text)) {
@@ -152,22 +172,21 @@ std::vector<Token> TokenizerParts::tokens_of(const std::string& text) const {
       if (inner.token)
         add_found(part, inner);
       else
-        add_words(part.slice(inner.begin, inner.end));
+        words->each_token(part.slice(inner.begin, inner.end), f);
     }
   }
-  return tokens;
 }
 
 namespace {
 
 // Removes spaces from the ends of a token's span, as many as its content begins and ends with.
-void trim(const std::string& text, Token& token, bool first, bool prefix_space) {
-  const std::vector<char32_t> content = characters(token.content);
+void trim(const std::string& text, const std::string& token, Span& span, bool first, bool prefix_space) {
+  const std::vector<char32_t> content = characters(token);
   const auto is_blank = [](char32_t c) { return c == unicode::character_of_byte(' ') || unicode::is_space(c); };
   std::size_t leading = 0, trailing = 0;
   while (leading < content.size() && is_blank(content[leading])) ++leading;
   while (trailing < content.size() && is_blank(content[content.size() - 1 - trailing])) ++trailing;
-  auto& [begin, end] = token.span;
+  auto& [begin, end] = span;
   if ((first || begin == 0) && prefix_space && leading == 1) leading = 0;
   for (; leading > 0 && begin < end; --leading) utf8::next(text, begin);
   for (; trailing > 0 && end > begin; --trailing) do
@@ -177,46 +196,55 @@ void trim(const std::string& text, Token& token, bool first, bool prefix_space) 
 
 }  // namespace
 
-Encoding TokenizerParts::framed(const std::string& text, std::vector<Token> tokens, SpecialTokens special) const {
-  if (frame.trims)
-    for (std::size_t i = 0; i < tokens.size(); ++i) trim(text, tokens[i], i == 0, frame.prefix_space);
+Encoding Tokenizer::encoding(const std::string& text, SpecialTokens special) const {
+  check_not_moved(tokenizer_op, parts_);
   Encoding all;
-  const auto add_all = [&](const std::vector<Token>& some) {
-    for (const Token& token : some) {
-      all.ids.push_back(token.id);
-      all.tokens.push_back(token.content);
-      all.offsets.emplace_back(static_cast<std::int64_t>(token.span.first),
-                               static_cast<std::int64_t>(token.span.second));
-    }
+  const auto add = [&](const Token& token, Span span) {
+    all.ids.push_back(token.id);
+    all.tokens.push_back(token.content);
+    all.offsets.emplace_back(span.first, span.second);
   };
-  if (special == SpecialTokens::with) add_all(frame.before);
-  add_all(tokens);
-  if (special == SpecialTokens::with) add_all(frame.behind);
+  const auto add_special = [&](const std::vector<Token>& some) {
+    for (const Token& token : some)
+      if (special == SpecialTokens::with) add(token, token.span);
+  };
+  const Frame& frame = parts_->frame;
+  bool first = true;
+  add_special(frame.before);
+  parts_->each_token(text, [&](const Token& token, Span span) {
+    if (frame.trims) trim(text, token.content, span, first, frame.prefix_space);
+    first = false;
+    add(token, span);
+  });
+  add_special(frame.behind);
   return all;
 }
 
-Encoding Tokenizer::encoding(const std::string& text, SpecialTokens special) const {
-  check_not_moved(tokenizer_op, parts_);
-  unicode::points_of(tokenizer_op, text);
-  return parts_->framed(text, parts_->tokens_of(text), special);
+Ids TokenizerParts::ids_of(const std::string& text, std::int64_t max_length) const {
+  Ids ids;
+  for (const Token& token : frame.before) ids.push_back(token.id);
+  each_token(text, [&](const Token& token, Span) { ids.push_back(token.id); });
+  if (max_length > 0) ids.resize(std::min(ids.size(), static_cast<std::size_t>(max_length) - frame.behind.size()));
+  for (const Token& token : frame.behind) ids.push_back(token.id);
+  return ids;
 }
 
-Tensor Tokenizer::encode(const std::string& text) const { return ids_tensor(encoding(text).ids); }
+Tensor Tokenizer::encode(const std::string& text) const {
+  check_not_moved(tokenizer_op, parts_);
+  return ids_tensor(parts_->ids_of(text, 0));
+}
 
 Batch Tokenizer::encode(const std::vector<std::string>& texts, std::int64_t max_length) const {
   check_not_moved(tokenizer_op, parts_);
   const auto added = static_cast<std::int64_t>(parts_->frame.before.size() + parts_->frame.behind.size());
-  if (texts.empty()) check::fail(tokenizer_op, "there are no texts: give at least one");
+  if (texts.empty()) check::fail(parts_->op, "there are no texts: give at least one");
   if (max_length < 0 || (max_length > 0 && max_length < added))
-    check::fail(tokenizer_op, "max_length is ", max_length, ": it must be 0 (all) or at least ", added,
+    check::fail(parts_->op, "max_length is ", max_length, ": it must be 0 (all) or at least ", added,
                 ", the number of tokens that are added");
   std::vector<Ids> rows;
   std::vector<std::int64_t> lengths;
   for (const std::string& text : texts) {
-    unicode::points_of(tokenizer_op, text);
-    std::vector<Token> tokens = parts_->tokens_of(text);
-    if (max_length > 0) tokens.resize(std::min(tokens.size(), static_cast<std::size_t>(max_length - added)));
-    rows.push_back(parts_->framed(text, std::move(tokens), SpecialTokens::with).ids);
+    rows.push_back(parts_->ids_of(text, max_length));
     lengths.push_back(static_cast<std::int64_t>(rows.back().size()));
   }
   const std::int64_t T = *std::max_element(lengths.begin(), lengths.end()), B = static_cast<std::int64_t>(texts.size());
@@ -245,7 +273,7 @@ const std::string& Tokenizer::token(std::int64_t id) const {
   check_not_moved(tokenizer_op, parts_);
   const auto found = parts_->entries.find(id);
   if (found == parts_->entries.end())
-    check::fail(tokenizer_op, "there is no token ", id, ": the ids are below ", parts_->size);
+    check::fail(parts_->op, "there is no token ", id, ": the ids are below ", parts_->size);
   return found->second.bytes;
 }
 

@@ -78,7 +78,7 @@ Json byte_level_json() {
 }  // namespace
 
 Tokenizer Tokenizer::train(const std::string& text, const TokenizerOptions& o) {
-  unicode::points_of(train_op, text);
+  unicode::check_utf8(train_op, text);
   const auto specials = static_cast<std::int64_t>(o.special_tokens().size());
   if (o.vocab_size() < 256 + specials)
     check::fail(train_op, "vocab_size is ", o.vocab_size(), ": it must be at least ", 256 + specials,
@@ -86,7 +86,7 @@ Tokenizer Tokenizer::train(const std::string& text, const TokenizerOptions& o) {
   std::set<std::string> seen;
   Json added = Json::array();
   for (const std::string& special : o.special_tokens()) {
-    unicode::points_of(train_op, special);
+    unicode::check_utf8(train_op, special);
     if (special.empty() || !seen.insert(special).second)
       check::fail(train_op, "the special token '", special, "' is empty or there twice");
     added.push_back(special_json(special, added.size()));
@@ -103,7 +103,7 @@ Tokenizer Tokenizer::train(const std::string& text, const TokenizerOptions& o) {
                      {"post_processor", nullptr},
                      {"decoder", byte_level_json()},
                      {"model", model_json(o, pairs)}};
-  return read("the trained tokenizer", file.dump() + '\n');
+  return made("Tokenizer", {train_op, "the trained tokenizer", file}, file.dump() + '\n');
 }
 
 }  // namespace fit::text

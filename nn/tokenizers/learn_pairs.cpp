@@ -5,6 +5,17 @@
 namespace fit::text {
 namespace {
 
+// Merges each occurrence of a pair, from the left.
+void join(Ids& ids, Pair pair, std::int64_t joined) {
+  std::size_t to = 0;
+  for (std::size_t from = 0; from < ids.size(); ++to) {
+    const bool here = from + 1 < ids.size() && ids[from] == pair.first && ids[from + 1] == pair.second;
+    ids[to] = here ? joined : ids[from];
+    from += here ? 2 : 1;
+  }
+  ids.resize(to);
+}
+
 struct Word {
   Ids ids;
   std::int64_t count;

@@ -10,6 +10,7 @@
 #include "io/json.hpp"
 #include "tensor/check.hpp"
 #include "tokenizers/learn_pairs.hpp"
+#include "tokenizers/pair_ranks.hpp"
 #include "tokenizers/tokens.hpp"
 
 namespace fit::text {
@@ -201,9 +202,10 @@ Tensor BytePairVocabulary::encode(const std::string& text) const {
   each_word(text, [&](const std::string& word) {
     const auto [at, first] = known.try_emplace(word);
     if (first) {
-      Ids ids = bytes_of(word);
-      joined_->merge(ids);
-      at->second = std::move(ids);
+      std::vector<Symbol> symbols;
+      for (const std::int64_t byte : bytes_of(word)) symbols.push_back({byte, 1});
+      joined_->merge(symbols);
+      for (const Symbol& symbol : symbols) at->second.push_back(symbol.id);
     }
     all.insert(all.end(), at->second.begin(), at->second.end());
   });

@@ -2,6 +2,7 @@
 // FIT_TOKENIZER_FOLDER names another folder with more texts.
 #include <cstdlib>
 #include <filesystem>
+#include <thread>
 
 #include "fit/io/npz.hpp"
 #include "fit/nn/tokenizer/tokenizer.hpp"
@@ -112,6 +113,35 @@ TEST_CASE("a tokenizer that was trained is written and read", "[tokenizers]") {
                     Contains("there twice"));
   CHECK_THROWS_WITH(text::Tokenizer::train(text, text::TokenizerOptions(o).pattern("(a)\\1")),
                     Contains("an escape that is not known"));
+}
+
+TEST_CASE("words that come again are cut as the first time, by several threads, too", "[tokenizers]") {
+  // More words than are kept, and one too long to be kept.
+  std::string all = std::string(100, 'x') + " tokenizers";
+  for (int i = 0; i < 33'000; ++i) all += " w" + std::to_string(i) + (i % 3 == 0 ? ", the" : "\n");
+  all += ' ' + std::string(100, 'x') + " tokenizers";
+  for (const char* const family : {"gpt2", "bert"}) {
+    INFO(family);
+    const text::Tokenizer tokenizer = text::Tokenizer::load(file(family));
+    const text::Encoding expected = tokenizer.encoding(all);
+    std::vector<text::Encoding> found(2);
+    std::vector<std::thread> threads;
+    for (text::Encoding& one : found) threads.emplace_back([&] { one = tokenizer.encoding(all); });
+    for (std::thread& thread : threads) thread.join();
+    for (const text::Encoding& one : found) {
+      CHECK(one.ids == expected.ids);
+      CHECK(one.tokens == expected.tokens);
+      CHECK(one.offsets == expected.offsets);
+    }
+    // The words behind the first one alone.
+    const std::size_t at = all.find(" w30001");
+    const text::Encoding begin = tokenizer.encoding(all.substr(0, at), text::SpecialTokens::without);
+    const text::Encoding whole = tokenizer.encoding(all, text::SpecialTokens::without);
+    REQUIRE(begin.ids.size() < whole.ids.size());
+    CHECK(std::equal(begin.ids.begin(), begin.ids.end(), whole.ids.begin()));
+    CHECK(std::equal(begin.offsets.begin(), begin.offsets.end(), whole.offsets.begin()));
+    CHECK(whole.offsets.back().second == static_cast<std::int64_t>(all.size()));
+  }
 }
 
 TEST_CASE("several texts are padded, and cut so that the special tokens stay", "[tokenizers]") {

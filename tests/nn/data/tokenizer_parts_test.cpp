@@ -120,6 +120,18 @@ TEST_CASE("added tokens of spaces take each space once", "[tokenizers]") {
   CHECK(ids(word + added(4, " b", R"("lstrip": true, "rstrip": false)"), "x   b a") == Ids{3, 4, 0, 1});
 }
 
+TEST_CASE("a sign before the first word alone is not before the same word behind it", "[tokenizers]") {
+  Parts parts;
+  parts.pre_tokenizer = R"({"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"},
+                            {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first"}]})";
+  parts.model = R"({"type": "WordLevel", "unk_token": "?", "vocab": {"?": 0, "a": 1, "\u2581a": 2}})";
+  const text::Tokenizer found = tokenizer(parts);
+  using Spans = std::vector<std::pair<std::int64_t, std::int64_t>>;
+  CHECK(found.encoding("a a a").ids == Ids{2, 1, 1});
+  CHECK(found.encoding("a a a").offsets == Spans{{0, 1}, {2, 3}, {4, 5}});
+  CHECK(found.encoding(" a a").ids == Ids{1, 1});
+}
+
 TEST_CASE("the first line of a file of merges is no merge", "[tokenizers]") {
   Parts parts;
   parts.model = R"({"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["#version: 0.2", "a b"]})";

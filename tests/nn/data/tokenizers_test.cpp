@@ -114,12 +114,19 @@ TEST_CASE("word pieces in batches, truncated, and back", "[tokenizers]") {
   CHECK(equal(batch.ids, tensor({{2, 4, 5, 6, 3}, {2, 3, 0, 0, 0}, {2, 5, 3, 0, 0}})));
   CHECK(equal(batch.mask.to(int64), tensor({{{1, 1, 1, 1, 1}}, {{1, 1, 0, 0, 0}}, {{1, 1, 1, 0, 0}}})));
   CHECK(pieces.decode(batch.ids[0]) == "the cats");
+  CHECK(pieces.decode(batch.ids[{0, range(3, 5)}]) == "##s");  // the word's beginning is not there
+  CHECK(pieces.decode(pieces.encode("the dog")) == "the [UNK]");
   CHECK(pieces.id("cat") == 5);
   CHECK(pieces.token(0) == "[PAD]");
   // The last of the characters that stand for another, and the one behind the last Korean syllable.
   const text::WordPieces others({"[PAD]", "[UNK]", "[CLS]", "[SEP]", "\xF0\xAA\x98\x80", "\xED\x9E\xA4"});
   CHECK(ids(others.encode("\xF0\xAF\xA8\x9D")) == Ids{2, 4, 3});
   CHECK(ids(others.encode("\xED\x9E\xA4")) == Ids{2, 5, 3});
+
+  const text::WordPieces masked({"[MASK]", "[SEP]", "[CLS]", "[UNK]", "[PAD]", "the", "##[", "["});
+  CHECK(ids(masked.encode("the[MASK]THE [mask][PAD")) == Ids{2, 5, 0, 5, 7, 3, 3, 7, 3, 1});
+  CHECK(masked.decode(masked.encode("the[MASK]")) == "the [MASK]");
+  CHECK(equal(masked.encode(std::vector<std::string>{"", "the"}).ids, tensor({{2, 1, 4}, {2, 5, 1}})));
 
   CHECK_THROWS_WITH(pieces.encode("a", 1), Contains("max_length is 1"));
   CHECK_THROWS_WITH(pieces.encode(std::vector<std::string>{}), Contains("there are no texts"));
@@ -183,7 +190,17 @@ TEST_CASE("GPT-2's files: what does not fit is refused", "[tokenizers]") {
   refused(R"({"a": 0})", "", "there is no token 'Ā', which is that of a byte");
   refused(good, "#version: 0.2\nt\n", "line 2: 't' is not a pair of tokens");
   refused(good, "q q\n", "line 1: 'q q' is not a pair of tokens");
-  CHECK(text::GPT2Vocabulary::load(put(d.file("v"), good), put(d.file("m"), "")).encode("the").numel() == 3);
+  const auto with = [&](const std::string& list) {
+    return text::GPT2Vocabulary::load(put(d.file("v"), good), put(d.file("m"), list));
+  };
+  CHECK(with("").encode("the").numel() == 3);
+  // Of two merges of one pair the last counts.
+  const auto ids = [](const Tensor& x) { return x.to_vector<std::int64_t>(); };
+  const text::GPT2Vocabulary once = with("t h\nh e\n"), again = with("#version: 0.2\nt h\nh e\nt h\n");
+  CHECK(once.token(ids(once.encode("the"))[0]) == "th");
+  CHECK(again.token(ids(again.encode("the"))[1]) == "he");
+  REQUIRE(again.merges().size() == 2);
+  CHECK(again.token(again.merges()[1].joined) == "th");
 }
 
 TEST_CASE("tokenizers: a vocabulary that was moved from says so", "[text]") {

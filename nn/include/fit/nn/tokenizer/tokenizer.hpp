@@ -14,6 +14,10 @@
 ///     const text::Tokenizer tokenizer = text::Tokenizer::load("SmolLM2-135M/tokenizer.json");
 ///     const Tensor ids = tokenizer.encode("Once upon a time");
 ///     std::cout << tokenizer.decode(ids);
+namespace fit::io {
+class Config;
+}
+
 namespace fit::text {
 
 /// Whether a tokenizer adds the tokens that it has for the begin and the end of a text, and shows such tokens.
@@ -43,7 +47,8 @@ struct TokenizerOptions {
 /// A tokenizer of a model: normalisation, splitting into words, byte pairs, word pieces or unigrams, tokens that were
 /// added, and decoding, as tokenizer.json says. The ids are those of Hugging Face's tokenizers. A part or a pattern
 /// that is not known here is an Error, never left out. Truncation and padding in the file do not count, as in
-/// transformers.
+/// transformers. It keeps the tokens of words that came lately, in some megabytes. Threads may use one tokenizer at
+/// once.
 ///
 /// The parts are: BertNormalizer, NFC, NFD, NFKC, NFKD, Nmt, Precompiled, Lowercase, StripAccents, Strip, Prepend,
 /// Replace; ByteLevel, Metaspace, Split, Digits, BertPreTokenizer, Whitespace, WhitespaceSplit, Punctuation; BPE,
@@ -100,7 +105,10 @@ class Tokenizer final : public Vocabulary {
  private:
   struct Parts;
   explicit Tokenizer(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
-  static Tokenizer read(const std::string& path, std::string json);  // the path is for messages
+  friend class WordPieces;
+  friend class GPT2Vocabulary;
+  /// From the object that the JSON text `file` holds. `op` is for messages.
+  static Tokenizer made(const char* op, const io::Config& config, std::string file);
   std::shared_ptr<const Parts> parts_;
 };
 

@@ -14,6 +14,8 @@
 ///     bert(batch.ids, batch.mask);
 namespace fit::text {
 
+class Tokenizer;
+
 /// Texts of different lengths in one tensor.
 struct Batch {
   Tensor ids;   ///< [B, T] int64; the id of padding after the end of a text
@@ -27,12 +29,12 @@ class WordPieces {
  public:
   /// `pieces` are in the order of their ids. Throws Error if a piece is empty or occurs twice, or if [PAD], [UNK],
   /// [CLS] or [SEP] is missing.
-  explicit WordPieces(std::vector<std::string> pieces);
+  explicit WordPieces(const std::vector<std::string>& pieces);
   /// Reads a file with one piece per line. Throws FileError.
   static WordPieces load(const std::string& path);
 
   /// The number of pieces.
-  std::int64_t size() const { return static_cast<std::int64_t>(pieces_.size()); }
+  std::int64_t size() const;
   /// [CLS], the pieces and [SEP], int64 [N]. A longer text keeps its first max_length - 2 pieces; 0: all. Throws Error
   /// if the text is not UTF-8, or max_length is 1 or negative.
   Tensor encode(const std::string& text, std::int64_t max_length = 0) const;
@@ -46,14 +48,9 @@ class WordPieces {
   std::string decode(const Tensor& ids) const;
 
  private:
-  std::vector<std::int64_t> ids_of(const std::string& text, std::int64_t max_length) const;
-  void add_words(std::vector<std::int64_t>& ids, const std::string& text) const;
-  void add_word(std::vector<std::int64_t>& ids, const std::u32string& word) const;
+  const Tokenizer& tokenizer() const;
 
-  std::vector<std::string> pieces_;
-  struct Ids;
-  std::shared_ptr<const Ids> ids_;                   // by piece
-  std::int64_t pad_, unknown_, begin_, end_, mask_;  // mask_: -1 if there is no [MASK]
+  std::shared_ptr<const Tokenizer> tokenizer_;
 };
 
 /// GPT-2's byte-pair encoding (Radford et al. 2019). Splits a text into words, each with the space before it. In a
@@ -70,7 +67,7 @@ class GPT2Vocabulary final : public Vocabulary {
   /// files, or if they don't fit each other.
   static GPT2Vocabulary load(const std::string& vocab_json, const std::string& merges_txt);
 
-  std::int64_t size() const override { return static_cast<std::int64_t>(tokens_.size()); }
+  std::int64_t size() const override;
   /// Throws Error if the text is not UTF-8.
   Tensor encode(const std::string& text) const override;
   const std::string& token(std::int64_t id) const override;
@@ -83,14 +80,11 @@ class GPT2Vocabulary final : public Vocabulary {
 
  private:
   GPT2Vocabulary() = default;
-  void add_words(std::vector<std::int64_t>& ids, const std::string& text) const;
-  void add_word(std::vector<std::int64_t>& ids, const std::string& word) const;
+  const Tokenizer& tokenizer() const;
 
-  std::vector<std::string> tokens_;  // as bytes
+  std::shared_ptr<const Tokenizer> tokenizer_;
   std::vector<std::int64_t> bytes_;
   std::vector<Merge> merges_;
-  struct Ranks;
-  std::shared_ptr<const Ranks> ranks_;  // the merges, by their pairs
   std::int64_t end_of_text_ = -1;
 };
 
