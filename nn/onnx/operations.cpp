@@ -267,6 +267,12 @@ Names flip(const Row& r) {
   return {r.g.node("Slice",
                    {r.input(0), r.g.integers(first), r.g.integers(last), r.g.integers(axes), r.g.integers(first)})};
 }
+Names roll(const Row& r) {
+  const Name cut = r.g.integers({-r.integer("shift")}), axis = r.g.integers({r.integer("axis")});
+  const Name last = r.g.node("Slice", {r.input(0), cut, r.g.integers({INT64_MAX}), axis});
+  const Name first = r.g.node("Slice", {r.input(0), r.g.integers({0}), cut, axis});
+  return {r.g.node("Concat", {last, first}, {{"axis", {r.integer("axis")}}})};
+}
 Names triangle(const Row& r, std::int64_t upper) {
   const Name diagonal = r.g.constant(full({}, r.integer("diagonal"), int64));
   return {r.g.node("Trilu", {r.input(0), diagonal}, {{"upper", {upper}}})};
@@ -421,6 +427,7 @@ Write find_row(const std::string& op) {
                                                            {"prod", product},
                                                            {"norm", norm},
                                                            {"flip", flip},
+                                                           {"roll", roll},
                                                            {"attention", write_attention}};
   if (simple_function(op)) return function;
   const auto found = rows.find(op);

@@ -1,30 +1,22 @@
-// cat, stack, split and chunk.
+// cat, stack, split, chunk and roll: copies of parts along an axis.
 #include <algorithm>
 
 #include "fit/ops/ops.hpp"
 #include "kernels/axis_view.hpp"
 #include "kernels/copy.hpp"
-#include "tensor/check.hpp"
+#include "ops/index/axis_slices.hpp"
 
 namespace fit {
 namespace {
 
 constexpr std::size_t max_parts = 65535;  // limit of inputs and outputs of a node
 
-// Copies a part, [outer, n, inner], into or out of the whole tensor, [outer, N, inner], from index `start` on.
-enum class Way { in, out };
-void move_part(Way way, Tensor& to, const Tensor& from, int axis, std::int64_t start) {
-  const Shape &part = way == Way::in ? from.shape() : to.shape(), &all = way == Way::in ? to.shape() : from.shape();
-  const auto [outer, n, inner] = kernels::AxisView(part, axis);
-  const kernels::Strides part_rows{n * inner, 1}, all_rows{all[axis] * inner, 1};
-  const std::int64_t size = size_of(to.dtype()), at = start * inner * size;
-  char* const y = to.fresh<char>();
-  const char* const x = static_cast<const char*>(from.raw());
-  const Shape block{outer, n * inner};
-  if (way == Way::in)
-    kernels::copy(block, size, y + at, all_rows, x, part_rows);
-  else
-    kernels::copy(block, size, y, part_rows, x + at, all_rows);
+// Copies n indices of an axis: those of `from` from index `read` on become those of `to` from index `written` on.
+void copy_part(Tensor& to, std::int64_t written, const Tensor& from, std::int64_t read, std::int64_t n, int axis) {
+  const kernels::AxisView y(to.shape(), axis), x(from.shape(), axis);
+  const std::int64_t size = size_of(to.dtype());
+  kernels::copy({y.outer, n * y.inner}, size, to.fresh<char>() + written * y.inner * size, {y.n * y.inner, 1},
+                static_cast<const char*>(from.raw()) + read * x.inner * size, {x.n * x.inner, 1});
 }
 
 void expect_parts(const char* op, const std::vector<Tensor>& parts) {
@@ -61,7 +53,8 @@ Tensor cat(const std::vector<Tensor>& parts, int axis) {
   start[parts.size()] = total;
   Tensor y = Tensor::empty(first.with(axis, total), dtype);
   for (std::size_t i = 0; i < parts.size(); ++i)
-    move_part(Way::in, y, parts[i].dtype() == dtype ? parts[i] : parts[i].detach().to(dtype), axis, start[i]);
+    copy_part(y, start[i], parts[i].dtype() == dtype ? parts[i] : parts[i].detach().to(dtype), 0,
+              start[i + 1] - start[i], axis);
   return record({"cat", {{"axis", axis}}}, parts, std::move(y), keep::saved(starts), [axis](Backward& b) {
     const Tensor starts = b.saved(0), dy = b.dy();
     const auto start = starts.data<std::int64_t>();
@@ -102,7 +95,7 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& size
   std::vector<Tensor> pieces;
   for (const std::int64_t n : sizes) {
     pieces.push_back(Tensor::empty(x.shape().with(axis, n), x.dtype()));
-    move_part(Way::out, pieces.back(), x, axis, start);
+    copy_part(pieces.back(), 0, x, start, n, axis);
     start += n;
   }
   // dx = all dy, concatenated; dy of an unused piece is zeros
@@ -135,6 +128,35 @@ std::vector<Tensor> chunk(const Tensor& x, int count, int axis) {
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(count), n / count);
   for (std::int64_t i = 0; i < n % count; ++i) ++sizes[static_cast<std::size_t>(i)];
   return split(x, sizes, axis);
+}
+
+namespace {
+
+// y[i] = x[i - shift], cyclic, for |shift| < n: two parts change places.
+Tensor rolled(const Tensor& x, std::int64_t shift, int axis) {
+  const std::int64_t n = kernels::AxisView(x.shape(), axis).n, first = shift < 0 ? shift + n : shift;
+  Tensor y = Tensor::empty(x.shape(), x.dtype());
+  copy_part(y, 0, x, n - first, first, axis);
+  copy_part(y, first, x, 0, n - first, axis);
+  return record({"roll", {{"axis", axis}, {"shift", shift}}}, {x}, std::move(y), keep::nothing,
+                [shift, axis](Backward& b) { b.give(0, rolled(b.dy(), -shift, axis)); });
+}
+
+}  // namespace
+
+Tensor roll(const Tensor& x, std::int64_t shift, int axis) {
+  axis = slice_axis("roll", x, axis);
+  const std::int64_t n = kernels::AxisView(x.shape(), axis).n;
+  return n <= 1 ? x.clone() : rolled(x, shift % n, axis);
+}
+
+Tensor roll(const Tensor& x, const std::vector<std::int64_t>& shifts, const std::vector<int>& axes) {
+  check::defined("roll", "x", x);
+  if (shifts.size() != axes.size())
+    check::fail("roll", shifts.size(), " shifts and ", axes.size(), " axes: there must be a shift for each axis");
+  Tensor y = x;
+  for (std::size_t i = 0; i < shifts.size(); ++i) y = roll(y, shifts[i], axes[i]);
+  return shifts.empty() ? x.clone() : y;
 }
 
 void detail::to_array(const char* op, const Tensor& x, std::vector<Tensor> pieces, Tensor* array, std::size_t n) {

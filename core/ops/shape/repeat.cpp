@@ -1,4 +1,4 @@
-// repeat, tile, repeat_interleave, roll, pad, unfold, fold: index_select() with computed ids.
+// repeat, tile, repeat_interleave, pad, unfold, fold: index_select() with computed ids.
 #include <algorithm>
 #include <cstdlib>
 
@@ -71,23 +71,6 @@ Tensor repeat_interleave(const Tensor& x, std::int64_t count, int axis) {
   axis = check::axis("repeat_interleave", x, axis);
   return reread(x, axis, times("repeat_interleave", count, x.shape()[axis]),
                 [count](std::int64_t i) { return i / count; });
-}
-
-Tensor roll(const Tensor& x, std::int64_t shift, int axis) {
-  axis = slice_axis("roll", x, axis);
-  const std::int64_t n = kernels::AxisView(x.shape(), axis).n;
-  if (n <= 1) return x.clone();
-  const std::int64_t back = n - (shift % n + n) % n;
-  return reread(x, axis, n, [=](std::int64_t i) { return (i + back) % n; });
-}
-
-Tensor roll(const Tensor& x, const std::vector<std::int64_t>& shifts, const std::vector<int>& axes) {
-  check::defined("roll", "x", x);
-  if (shifts.size() != axes.size())
-    check::fail("roll", shifts.size(), " shifts and ", axes.size(), " axes: there must be a shift for each axis");
-  Tensor y = x;
-  for (std::size_t i = 0; i < shifts.size(); ++i) y = roll(y, shifts[i], axes[i]);
-  return shifts.empty() ? x.clone() : y;
 }
 
 Tensor pad(const Tensor& x, const std::vector<std::int64_t>& widths, PadMode mode, Scalar value) {

@@ -131,6 +131,7 @@ void ops() {
   op("to", [](const Tensor& x) { return x.to(float64) * 1.5; });
   op("products", [&](const Tensor& x) { return prod(x, 1, keepdims) + norm(x, 2, 1, keepdims) + norm(x, 1, 0); });
   op("flip", [](const Tensor& x) { return flip(x, {0, 1}) + 2 * flip(x, {1}); });
+  op("roll", [](const Tensor& x) { return roll(x, 1, 1) + 2 * roll(x, -1, 0) + 4 * roll(x, 0, 1); });
   op("loss", [](const Tensor& x) { return nn::mse_loss(x, x * 0); });
   op("near_0", [](const Tensor& x) { return 1e6 * (log1p(x * 1e-6) + expm1(x * 1e-6)); });
   op("near_0_double", [](const Tensor& x) {

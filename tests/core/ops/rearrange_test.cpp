@@ -20,6 +20,8 @@ TEST_CASE("repeat, tile, repeat_interleave and roll", "[rearrange]") {
   CHECK(equal(repeat_interleave(x, 2, 1), tensor({{1, 1, 2, 2}, {3, 3, 4, 4}})));
   CHECK(equal(roll(tensor({1, 2, 3, 4}), 1, 0), tensor({4, 1, 2, 3})));
   CHECK(equal(roll(tensor({1, 2, 3, 4}), -5, 0), tensor({2, 3, 4, 1})));
+  CHECK(equal(roll(x, 2, 0), x));
+  CHECK(equal(roll(arange(24).reshape({2, 3, 4}), {1, 2}, {1, 2})[{1, 0}], tensor({22, 23, 20, 21})));
   const Tensor same = repeat(x, {1, 1});
   CHECK(same.raw() != x.raw());
 }
