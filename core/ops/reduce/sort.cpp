@@ -1,11 +1,14 @@
-// sort, argsort and topk.
+// sort, argsort and topk; elements by their rank.
+#include "kernels/sort.hpp"
+
 #include <algorithm>
 #include <cstring>
-#include <memory>
 
+#include "base/scratch.hpp"
 #include "fit/threads/parallel.hpp"
 #include "ops/index/axis_slices.hpp"
 #include "ops/index/scatter.hpp"
+#include "ops/reduce/ranked.hpp"
 #include "tensor/check.hpp"
 #include "tensor/convert.hpp"
 
@@ -18,7 +21,8 @@ AccT<T> number(T v) {
   return static_cast<AccT<T>>(v);
 }
 
-// An unsigned key with the order of the elements: -0 equals 0, NaN is last. Reversed if `descending`.
+// An unsigned key with the order of the elements: -0 equals 0, NaN is last. Reversed if `descending`. Without a branch,
+// loops of it are vectorised.
 template <class T>
 auto key_of(T v, bool descending) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -28,13 +32,14 @@ auto key_of(T v, bool descending) {
     constexpr Key sign = Key{1} << (8 * sizeof(T) - 1);
     Key bits;
     if constexpr (is_floating_element<T>) {
-      v = v == 0 ? T(0) : v;
-      std::memcpy(&bits, &v, sizeof bits);
-      bits = v != v ? ~Key{0} : bits & sign ? ~bits : bits | sign;
+      const T unsigned_zero = v + T(0);
+      std::memcpy(&bits, &unsigned_zero, sizeof bits);
+      bits ^= (Key{0} - (bits >> (8 * sizeof(T) - 1))) | sign;
+      bits |= Key{0} - static_cast<Key>(v != v);  // NOLINT(misc-redundant-expression)
     } else {
       bits = static_cast<Key>(v) ^ sign;
     }
-    return descending ? static_cast<Key>(~bits) : bits;
+    return bits ^ (Key{0} - static_cast<Key>(descending));
   }
 }
 
@@ -77,19 +82,59 @@ void sort_by_digits(Item* items, Item* other, std::int64_t n) {
   if (from != items) std::copy_n(from, n, items);
 }
 template <class Item>
-void sort_items(Item* items, Item* other, std::int64_t n) {
+void sort_items(Item* items, std::int64_t n) {
+  Item* const other = items + n;
   if (n < 128) return std::sort(items, items + n);
   n < 8192 ? sort_by_digits<8>(items, other, n) : sort_by_digits<11>(items, other, n);
 }
 
+template <class Item>
+using KeyIn = decltype(key_in(Item{}));
+template <class Item>
+constexpr std::int64_t max_few = 512 / sizeof(KeyIn<Item>);
+
+// Sorts a few items by their keys, stable; item(i) has keys[i]. Each goes to the place that is the number of keys below
+// its own, or behind its equals: n^2 comparisons of whole vectors take less time than n log n that are guessed wrong.
+template <class Item, class ItemAt>
+void sort_few(Item* sorted, KeyIn<Item> (&keys)[max_few<Item>], std::int64_t n, const ItemAt& item_at) {
+  KeyIn<Item> below[max_few<Item>];
+  unsigned char equals[max_few<Item>] = {};
+  std::fill(keys + n, keys + (n + kernels::key_group - 1) / kernels::key_group * kernels::key_group, KeyIn<Item>{0});
+  FIT_KERNELS(kernels::sort_table, KeyIn<Item>).less(below, keys, n);
+  for (std::int64_t i = 0; i < n; ++i) sorted[below[i] + equals[below[i]]++] = item_at(i);
+}
+template <class Item>
+void sort_few(Item* items, std::int64_t n) {
+  KeyIn<Item> keys[max_few<Item>];
+  Item given[max_few<Item>];
+  std::copy_n(items, n, given);
+  for (std::int64_t i = 0; i < n; ++i) keys[i] = key_in(given[i]);
+  sort_few(items, keys, n, [&](std::int64_t i) { return given[i]; });
+}
+template <class Item, class T>
+void sort_few(Item* items, const T* x, std::int64_t n, bool descending) {
+  KeyIn<Item> keys[max_few<Item>];
+  for (std::int64_t i = 0; i < n; ++i) keys[i] = key_of(number(x[i]), descending);
+  sort_few(items, keys, n, [&](std::int64_t i) { return item<Item>(keys[i], i); });
+}
+
+template <class Item, class T>
+void read_items(Item* items, const T* x, std::int64_t n, bool descending) {
+  for (std::int64_t i = 0; i < n; ++i) items[i] = item<Item>(key_of(number(x[i]), descending), i);
+}
+
 // Moves the first k items of a slice in sorted order to the front of `items`, which has capacity capacity_for(k).
-std::int64_t capacity_for(std::int64_t k) { return std::max<std::int64_t>(4 * k, 512); }
+template <class Item>
+std::int64_t capacity_for(std::int64_t k) {
+  return std::max(4 * k, max_few<Item>);
+}
 template <class Item, class T>
 void select_items(Item* items, const T* x, std::int64_t n, std::int64_t k, bool descending) {
   // Collects candidates. When the buffer is full, keeps the best k; later elements that are not better than the worst
   // of them are skipped, a block at a time.
-  constexpr std::int64_t block = 64;
-  const std::int64_t capacity = capacity_for(k);
+  constexpr std::int64_t block = max_few<Item> / 4;
+  const std::int64_t capacity = capacity_for<Item>(k);
+  const bool few = capacity <= max_few<Item>;
   const auto ahead = [descending](T u, T v) {  // also true for NaN, which the keys order
     return descending ? !(number(u) <= number(v)) : !(number(u) >= number(v));
   };
@@ -104,39 +149,64 @@ void select_items(Item* items, const T* x, std::int64_t n, std::int64_t k, bool 
     for (std::int64_t l = i; l < end; ++l)
       if (!full || ahead(x[l], worst)) items[count++] = item<Item>(key_of(number(x[l]), descending), l);
     if (count + block <= capacity) continue;
-    std::nth_element(items, items + k - 1, items + count);
+    few ? sort_few(items, count) : std::nth_element(items, items + k - 1, items + count);
     count = k;
     worst = x[id_in(items[k - 1])];
     full = true;
   }
-  std::partial_sort(items, items + k, items + count);
+  few ? sort_few(items, count) : std::partial_sort(items, items + k, items + count);
 }
 
-// The first k elements of each slice along an axis, sorted: NaN is the largest, and equal elements keep their order.
+// The first k items of a slice, sorted. `items` has room for items_for(n, k).
+bool is_few(std::int64_t n, std::int64_t k) { return k < n / 8; }
+std::int64_t items_for(std::int64_t n, std::int64_t k) {
+  return is_few(n, k) ? std::max<std::int64_t>(4 * k, 128) : 2 * n;
+}
 template <class Item, class T>
-void sort_slices(T* values, std::int64_t* ids, const T* x, const kernels::AxisView& a, std::int64_t k,
-                 bool descending) {
+void first_items(Item* items, const T* x, std::int64_t n, std::int64_t k, bool descending) {
+  if (n <= max_few<Item>) return sort_few(items, x, n, descending);
+  if (is_few(n, k)) return select_items(items, x, n, k, descending);
+  read_items(items, x, n, descending);
+  sort_items(items, n);
+}
+
+// The items of ranks `first` … first + k - 1, k = 1 or 2, in the order of first_items(). All are the last, a NaN, if
+// the slice has NaN. Returns where they are in `items`, which has room for n.
+template <class Item, class T>
+Item* ranked_items(Item* items, const T* x, std::int64_t n, std::int64_t first, std::int64_t k) {
+  Item* const wanted = items + first;
+  if (n <= max_few<Item>) {
+    sort_few(items, x, n, false);
+  } else {
+    read_items(items, x, n, false);
+    std::nth_element(items, wanted, items + n);
+    if (k > 1) std::iter_swap(wanted + 1, std::min_element(wanted + 1, items + n));
+  }
+  const Item last = *std::max_element(wanted, items + n);
+  const auto v = number(x[id_in(last)]);
+  if (v != v) std::fill_n(wanted, k, last);  // NOLINT(misc-redundant-expression)
+  return wanted;
+}
+
+// Writes k elements for each slice of x along an axis, [outer, k, inner], and their indices. choose(items, slice)
+// returns their items; `items` has room for `room`.
+template <class Item, class T, class Choose>
+void each_slice(T* values, std::int64_t* ids, const T* x, const kernels::AxisView& a, std::int64_t k, std::int64_t room,
+                const Choose& choose) {
   const std::int64_t grain = std::max<std::int64_t>(1, 1024 / std::max<std::int64_t>(1, a.n));
-  const bool few = k < a.n / 8;
   parallel_for(a.outer * a.inner, grain, [&](std::int64_t line, std::int64_t end) {
-    std::vector<Item> items(static_cast<std::size_t>(few ? capacity_for(k) : 2 * a.n));
-    const std::unique_ptr<T[]> side(a.inner > 1 ? new T[static_cast<std::size_t>(a.n)] : nullptr);
+    const kernels::Scratch<Item> items(room);
+    const kernels::Scratch<T> side(a.inner > 1 ? a.n : 1);
     for (; line < end; ++line) {
       const std::int64_t o = line / a.inner, c = line % a.inner;
       const T* row = x + o * a.n * a.inner + c;
-      if (side) {
-        for (std::int64_t i = 0; i < a.n; ++i) side[static_cast<std::size_t>(i)] = row[i * a.inner];
+      if (a.inner > 1) {
+        for (std::int64_t i = 0; i < a.n; ++i) side.get()[i] = row[i * a.inner];
         row = side.get();
       }
-      if (few) {
-        select_items(items.data(), row, a.n, k, descending);
-      } else {
-        for (std::int64_t i = 0; i < a.n; ++i)
-          items[static_cast<std::size_t>(i)] = item<Item>(key_of(number(row[i]), descending), i);
-        sort_items(items.data(), items.data() + a.n, a.n);
-      }
+      const Item* const chosen = choose(items.get(), row);
       for (std::int64_t i = 0; i < k; ++i) {
-        const std::int64_t id = id_in(items[static_cast<std::size_t>(i)]);
+        const std::int64_t id = id_in(chosen[i]);
         values[(o * k + i) * a.inner + c] = row[id];
         ids[(o * k + i) * a.inner + c] = id;
       }
@@ -144,22 +214,43 @@ void sort_slices(T* values, std::int64_t* ids, const T* x, const kernels::AxisVi
   });
 }
 
-std::pair<Tensor, Tensor> sorted(const char* op, const Tensor& x, std::int64_t k, int axis, bool descending) {
+// {values, ids} of k elements of each slice; choose(items, slice, n) returns their items.
+template <class Choose>
+std::pair<Tensor, Tensor> chosen(const char* op, const Tensor& x, int axis, std::int64_t k, std::int64_t room,
+                                 const Choose& choose) {
   const Shape shape = x.shape().with(axis, k);
   std::vector<Tensor> y{Tensor::empty(shape, x.dtype()), Tensor::empty(shape, int64)};
+  const kernels::AxisView slices(x.shape(), axis);
   if (shape.numel() > 0)
     dispatch(x.dtype(), [&](auto kind) {
       using T = decltype(kind);
-      const kernels::AxisView slices(x.shape(), axis);
       using Item = std::conditional_t<sizeof(key_of(number(T{}), false)) == 4, std::uint64_t, Wide>;
-      const auto sort = slices.n < INT32_MAX ? sort_slices<Item, T> : sort_slices<Wide, T>;
-      sort(y[0].fresh<T>(), y[1].fresh<std::int64_t>(), x.data<T>().data(), slices, k, descending);
+      const auto run = [&](auto item) {
+        using Item = decltype(item);
+        each_slice<Item>(y[0].fresh<T>(), y[1].fresh<std::int64_t>(), x.data<T>().data(), slices, k, room,
+                         [&](Item* items, const T* slice) { return choose(items, slice, slices.n); });
+      };
+      slices.n < INT32_MAX ? run(Item{}) : run(Wide{});
     });
   record(op, {x}, y, keep::saved(y[1]), [axis](Backward& b) { give_scattered(b, axis, b.saved(0), b.dy()); });
   return {y[0], y[1]};
 }
 
+std::pair<Tensor, Tensor> sorted(const char* op, const Tensor& x, std::int64_t k, int axis, bool descending) {
+  return chosen(op, x, axis, k, items_for(x.shape()[axis], k), [=](auto* items, const auto* slice, std::int64_t n) {
+    first_items(items, slice, n, k, descending);
+    return items;
+  });
+}
+
 }  // namespace
+
+std::pair<Tensor, Tensor> detail::ranked(const char* op, const Tensor& x, int axis, std::int64_t first,
+                                         std::int64_t k) {
+  return chosen(op, x, axis, k, x.shape()[axis], [=](auto* items, const auto* slice, std::int64_t n) {
+    return ranked_items(items, slice, n, first, k);
+  });
+}
 
 std::pair<Tensor, Tensor> sort(const Tensor& x, int axis, SortOrder order) {
   axis = slice_axis("sort", x, axis);

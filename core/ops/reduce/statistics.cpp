@@ -1,10 +1,11 @@
-// median, quantile, unique, bincount, histogram: by sorting and counting.
+// median, quantile, unique, bincount, histogram: by choosing, sorting and counting.
 #include <algorithm>
 #include <cmath>
 
 #include "fit/ops/ops.hpp"
 #include "ops/common/precision.hpp"
 #include "ops/index/axis_slices.hpp"
+#include "ops/reduce/ranked.hpp"
 #include "tensor/dispatch.hpp"
 
 namespace fit {
@@ -12,33 +13,34 @@ namespace {
 
 Tensor flat(const Tensor& x) { return reshape(x, Shape{x.numel()}); }
 
-// x (a scalar as a vector of one) sorted along an axis, for taking elements by rank.
-struct Sorted {
-  Sorted(const char* op, const Tensor& given, int a) : axis(slice_axis(op, given, a)), scalar(given.rank() == 0) {
-    const Tensor x = scalar ? flat(given) : given;
+// The slices of x (a scalar as a vector of one) along an axis, for taking elements by rank.
+struct Slices {
+  Slices(const char* op, const Tensor& given, int a)
+      : op(op), axis(slice_axis(op, given, a)), scalar(given.rank() == 0), x(scalar ? flat(given) : given) {
     n = x.shape()[axis];
     if (n == 0) check::fail(op, "axis ", axis, " of shape ", x.shape(), " has no elements to choose from");
-    std::tie(values, ids) = sort(x, axis);
-    has_nan = isnan(slice(values.detach(), axis, n - 1, n));
   }
-  // The index of element i of a sorted slice; of the last element, a NaN, if the slice has NaN.
-  Tensor place(std::int64_t i) const { return where(has_nan, n - 1, full(has_nan.shape(), i, int64)); }
+  // {values, ids} of k ranks from `first` on.
+  std::pair<Tensor, Tensor> ranked(std::int64_t first, std::int64_t k) const {
+    return detail::ranked(op, x, axis, first, k);
+  }
   Tensor shaped(const Tensor& y, KeepDims keep) const {
     return scalar ? reshape(y, Shape{}) : keep == keepdims ? y : squeeze(y, axis);
   }
 
+  const char* op;
   int axis;
   bool scalar;
+  Tensor x;
   std::int64_t n;
-  Tensor values, ids, has_nan;
 };
 
 }  // namespace
 
 std::pair<Tensor, Tensor> median(const Tensor& x, int axis, KeepDims keep) {
-  const Sorted s("median", x, axis);
-  const Tensor place = s.place((s.n - 1) / 2);
-  return {s.shaped(gather(s.values, s.axis, place), keep), s.shaped(gather(s.ids, s.axis, place), keep)};
+  const Slices s("median", x, axis);
+  const auto [value, id] = s.ranked((s.n - 1) / 2, 1);
+  return {s.shaped(value, keep), s.shaped(id, keep)};
 }
 
 Tensor median(const Tensor& x) {
@@ -50,12 +52,13 @@ Tensor quantile(const Tensor& x, double q, int axis, KeepDims keep) {
   check::floating("quantile", "x", x);
   if (!(q >= 0 && q <= 1)) check::fail("quantile", "q is ", q, ": it must be in 0 … 1");
   return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
-    const Sorted s("quantile", x, axis);
+    const Slices s("quantile", x, axis);
     const double place = q * static_cast<double>(s.n - 1), low = std::floor(place), share = place - low;
-    const auto i = static_cast<std::int64_t>(low);
-    Tensor y = gather(s.values, s.axis, s.place(i));
+    const std::int64_t k = share > 0 ? 2 : 1;
+    const Tensor near = s.ranked(static_cast<std::int64_t>(low), k).first;
+    Tensor y = k == 1 ? near : slice(near, s.axis, 0, 1);
     if (share > 0) {
-      const Tensor above = gather(s.values, s.axis, s.place(i + 1)), gap = above - y;
+      const Tensor above = slice(near, s.axis, 1, 2), gap = above - y;
       if (all(isfinite(gap)).item<bool>()) {
         y = y + gap * share;
       } else {  // half of a gap can't overflow; beside an infinity, the quantile is that

@@ -135,7 +135,7 @@ void check_lines(std::int64_t n, bool plain) {
 }  // namespace
 
 TEST_CASE("long and short lines are sorted as std::stable_sort does, and topk gives the first of them") {
-  for (const std::int64_t n : {7, 130, 3000, 20000})
+  for (const std::int64_t n : {7, 63, 64, 65, 128, 130, 1000, 3000, 20000})
     for (const bool plain : {false, true}) {
       check_lines<float>(n, plain);
       check_lines<double>(n, plain);

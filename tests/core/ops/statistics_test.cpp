@@ -79,6 +79,39 @@ TEST_CASE("the median is the lower of the two in the middle", "[statistics]") {
   CHECK(median(tensor(7.)).item() == 7);
 }
 
+TEST_CASE("medians and quantiles are the elements of a sorted slice, of every length and along every axis",
+          "[statistics]") {
+  for (const DType dtype : {float32, float64, int64})
+    for (const std::int64_t n : {1, 2, 64, 65, 128, 129, 1000}) {
+      INFO(n << " of " << dtype);
+      Generator g(7);
+      const Tensor x = randint(-n / 3, n / 3 + 1, {5, n, 3}, g).to(dtype);
+      const auto [in_order, ids] = sort(x, 1);
+      const auto [middle, at] = median(x, 1, keepdims);
+      const std::int64_t m = (n - 1) / 2;
+      CHECK(equal(middle, slice(in_order, 1, m, m + 1)));
+      CHECK(equal(at, slice(ids, 1, m, m + 1)));
+      if (dtype == int64) continue;
+      const double place = 0.3 * static_cast<double>(n - 1), low = std::floor(place);
+      const auto i = static_cast<std::int64_t>(low);
+      const Tensor y = slice(in_order, 1, i, i + 1), next = n > 1 ? slice(in_order, 1, i + 1, i + 2) : y;
+      CHECK(equal(quantile(x, 0.3, 1, keepdims), y + (next - y) * (place - low)));
+      const Tensor lost = where(arange(n).reshape({1, n, 1}) == n / 2, nan, x);
+      CHECK(all(isnan(median(lost, 1).first)).item<bool>());
+      CHECK(all(median(lost, 1).second == n / 2).item<bool>());
+      CHECK(all(isnan(quantile(lost, 0.3, 1))).item<bool>());
+    }
+}
+
+TEST_CASE("the gradients of a median and a quantile go to the elements that they are of", "[statistics]") {
+  Tensor x = tensor({{3., 1., 2., 2.}, {0., 4., 8., 6.}}, float64).requires_grad_();
+  sum(median(x, 1).first * tensor({1., 10.}, float64)).backward();
+  CHECK(values(x.grad()) == V{0, 0, 1, 0, 0, 10, 0, 0});
+  x.zero_grad();
+  sum(quantile(x, 0.5, 1) * tensor({1., 10.}, float64)).backward();
+  CHECK(values(x.grad()) == V{0, 0, 0.5, 0.5, 0, 5, 0, 5});
+}
+
 TEST_CASE("quantiles lie between the two nearest", "[statistics]") {
   const Tensor x = tensor({3., 1., 2., 5.}, float64);
   CHECK(quantile(x, 0).item() == 1);
