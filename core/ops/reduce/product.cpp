@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/scratch.hpp"
+#include "kernels/rows/eight_products.hpp"
 #include "kernels/rows/reduce.hpp"
 #include "ops/common/composed.hpp"
 #include "ops/common/precision.hpp"
@@ -25,6 +26,18 @@ namespace {
 template <class Run>
 void with_range(const Run& run) {
   if (!run(1.)) run(LongRange(1));
+}
+
+/// For `count` slices, the first at `at` and `apart` from each other: eight(at) computes eight in double, and returns a
+/// bit for each that must be computed in LongRange by one(at, LongRange(1)). The last ones are computed by one() alone.
+template <class Eights, class One>
+void each_product(std::int64_t at, std::int64_t count, std::int64_t apart, const Eights& eight, const One& one) {
+  for (; count >= 8; at += 8 * apart, count -= 8) {
+    const unsigned lost = eight(at);
+    for (std::int64_t l = 0; l < 8; ++l)
+      if (lost >> l & 1) one(at + l * apart, LongRange(1));
+  }
+  for (; count > 0; at += apart, --count) with_range([&](auto start) { return one(at, start); });
 }
 
 /// Whether the product v of a and b is as exact as a product can be.
@@ -61,7 +74,7 @@ bool others_of_row(T* out, const T* in, T dy, std::int64_t n, N one) {
     left.times(N(in[i]));
   }
   for (std::int64_t i = n - 1; i >= 0; --i) {
-    out[i] = static_cast<T>(static_cast<double>(before.get()[i] * right.value()));
+    out[i] = static_cast<T>(before.get()[i] * right.value());
     right.times(N(in[i]));
   }
   return left.fits() && right.fits();
@@ -70,15 +83,20 @@ bool others_of_row(T* out, const T* in, T dy, std::int64_t n, N one) {
 Tensor row_gradients(const Tensor& rows, const Tensor& dy) {
   Tensor y = Tensor::empty(rows.shape(), rows.dtype());
   const std::int64_t n = rows.size(1);
+  if (n == 0) return y;
   dispatch_compute_floating(rows.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* const out = y.fresh<T>();
     const T *const in = rows.data<T>().data(), *const seed = dy.data<T>().data();
-    parallel_for(rows.size(0), std::max<std::int64_t>(1, (1 << 14) / std::max<std::int64_t>(n, 1)),
-                 [&](std::int64_t r, std::int64_t end) {
-                   for (; r < end; ++r)
-                     with_range([&](auto one) { return others_of_row(out + r * n, in + r * n, seed[r], n, one); });
-                 });
+    parallel_for(rows.size(0), std::max<std::int64_t>(1, (1 << 14) / n), [&](std::int64_t r, std::int64_t end) {
+      each_product(
+          r * n, end - r, n,
+          [&](std::int64_t at) {
+            const kernels::Scratch<double> before(8 * n);
+            return kernels::products<T>().others(out + at, in + at, seed + at / n, {n, 1, n}, before.get());
+          },
+          [&](std::int64_t at, auto one) { return others_of_row(out + at, in + at, seed[at / n], n, one); });
+    });
   });
   return y;
 }
@@ -115,9 +133,9 @@ void products(const Reduction& r, const Tensor& x, T* out) {
   for (std::int64_t i = 0; i < again.size(); ++i) {
     if (!again[i]) continue;
     const T* const row = rows.data<T>().data() + i * r.count();
-    LongRange p(1);
-    for (std::int64_t k = 0; k < r.count(); ++k) p = p * LongRange(row[k]);
-    out[i] = static_cast<T>(static_cast<double>(p));
+    LongRange p[4] = {1, 1, 1, 1};  // so that the multiplications are independent
+    for (std::int64_t k = 0; k < r.count(); ++k) p[k % 4] = p[k % 4] * LongRange(row[k]);
+    out[i] = static_cast<T>(p[0] * p[1] * (p[2] * p[3]));
   }
 }
 
@@ -129,7 +147,7 @@ bool running_product(T* y, const T* x, std::int64_t n, std::int64_t step, N one)
   RunningProduct<N> product(one);
   for (std::int64_t i = 0; i < n; ++i) {
     product.times(N(x[i * step]));
-    y[i * step] = static_cast<T>(static_cast<double>(product.value()));
+    y[i * step] = static_cast<T>(product.value());
   }
   return product.fits();
 }
@@ -154,7 +172,7 @@ bool running_product_gradient(T* dx, const T* x, const T* dy, std::int64_t n, st
       g = later.value();
     }
     g = g + N(dy[i * step]);
-    dx[i * step] = static_cast<T>(static_cast<double>(before.get()[i] * g));
+    dx[i * step] = static_cast<T>(before.get()[i] * g);
   }
   return fits && std::isfinite(static_cast<double>(g));
 }
@@ -167,6 +185,16 @@ void each_slice(const kernels::AxisView& slices, const Body& body) {
   });
 }
 
+/// Calls eight and one as each_product() does for all slices, in parallel.
+template <class Eights, class One>
+void each_slice_product(const kernels::AxisView& slices, const Eights& eight, const One& one) {
+  const kernels::EightSlices eights{slices.n, slices.inner, slices.inner > 1 ? 1 : slices.n};
+  each_group_of_slices(slices, [&](std::int64_t at, std::int64_t count) {
+    each_product(
+        at, count, eights.apart, [&](std::int64_t at) { return eight(at, eights); }, one);
+  });
+}
+
 Tensor running_products(const Tensor& x, int axis) {
   Tensor y = Tensor::empty(x.shape(), x.dtype());
   const kernels::AxisView slices(x.shape(), axis);
@@ -174,17 +202,18 @@ Tensor running_products(const Tensor& x, int axis) {
     using T = decltype(zero);
     T* const out = y.fresh<T>();
     const T* const in = x.data<T>().data();
-    each_slice(slices, [&](std::int64_t at) {
-      if constexpr (std::is_floating_point_v<T>) {
-        with_range([&](auto one) { return running_product(out + at, in + at, slices.n, slices.inner, one); });
-      } else {
+    if constexpr (std::is_floating_point_v<T>)
+      each_slice_product(
+          slices, [&](std::int64_t at, const auto& s) { return kernels::products<T>().running(out + at, in + at, s); },
+          [&](std::int64_t at, auto one) { return running_product(out + at, in + at, slices.n, slices.inner, one); });
+    else
+      each_slice(slices, [&](std::int64_t at) {
         std::int64_t product = 1;
         for (std::int64_t i = 0; i < slices.n; ++i) {
           product = Mul::integers(product, in[at + i * slices.inner]);
           out[at + i * slices.inner] = static_cast<T>(product);
         }
-      }
-    });
+      });
   });
   return y;
 }
@@ -203,7 +232,7 @@ void running_product_second_gradient(T* of_x, T* of_dy, const T* x, const T* dy,
     before.emplace_back(p, d);
     d = N(x[i * step]) * d + N(h[i * step]) * p;
     p = p * N(x[i * step]);
-    of_dy[i * step] = static_cast<T>(static_cast<double>(d));
+    of_dy[i * step] = static_cast<T>(d);
   }
   for (std::int64_t i = n - 1; i >= 0; --i) {
     if (const std::int64_t next = (i + 1) * step; i + 1 < n) {
@@ -212,7 +241,7 @@ void running_product_second_gradient(T* of_x, T* of_dy, const T* x, const T* dy,
     }
     g = g + N(dy[i * step]);
     const auto [p, d] = before[static_cast<std::size_t>(i)];
-    of_x[i * step] = static_cast<T>(static_cast<double>(d * g + p * t));
+    of_x[i * step] = static_cast<T>(d * g + p * t);
   }
 }
 
@@ -223,11 +252,15 @@ Tensor running_product_gradients(const Tensor& x, const Tensor& dy, int axis) {
     using T = decltype(zero);
     T* const out = dx.fresh<T>();
     const T *const in = x.data<T>().data(), *const seed = dy.data<T>().data();
-    each_slice(slices, [&](std::int64_t at) {
-      with_range([&](auto one) {
-        return running_product_gradient(out + at, in + at, seed + at, slices.n, slices.inner, one);
-      });
-    });
+    each_slice_product(
+        slices,
+        [&](std::int64_t at, const auto& s) {
+          const kernels::Scratch<double> before(8 * s.n);
+          return kernels::products<T>().running_gradient(out + at, in + at, seed + at, s, before.get());
+        },
+        [&](std::int64_t at, auto one) {
+          return running_product_gradient(out + at, in + at, seed + at, slices.n, slices.inner, one);
+        });
   });
   return dx;
 }

@@ -329,4 +329,42 @@ TEST_CASE("cumsum agrees with plain loops along any axis", "[reduce]") {
   }
 }
 
+namespace {
+
+// f(x) and its gradient along the first axis, with the numbers 12345 for NaN.
+Tensor with_gradient(Tensor (*f)(const Tensor&), const Tensor& given) {
+  const Tensor x = given.clone().requires_grad_(), y = f(x);
+  const Tensor dx = grad(y, x, cos(x.detach()).reshape({y.numel(), -1}).sum(1).reshape(y.shape()));
+  return nan_to_num(cat({y.detach().reshape({x.size(0), -1}), dx.reshape({x.size(0), -1})}, 1), 12345);
+}
+
+}  // namespace
+
+TEST_CASE("products of many slices, and their gradients, have the bits of each slice alone", "[reduce]") {
+  std::mt19937_64 random(4);
+  for (const DType dtype : {float32, float64}) {
+    Tensor rows = random_tensor({21, 150}, domain::real, random, dtype);
+    const double large = dtype == float32 ? 1e9 : 1e300;
+    rows[1] *= large;      // out of double's range
+    rows[2] *= 1 / large;  // and below it
+    rows[3] *= 1e-2;       // within it, but for floats
+    rows[{range(4, 6), 7}] = 0;
+    rows[{5, 149}] = 0;
+    rows[{6, 0}] = INFINITY;
+    rows[{7, 9}] = NAN;
+    rows[{8, range(0, 75)}] *= large;  // out of it on the way
+    rows[{8, range(75, 150)}] *= 1 / large;
+    for (Tensor (*f)(const Tensor&) :
+         {+[](const Tensor& x) { return prod(x, 1); }, +[](const Tensor& x) { return cumprod(x, 1); },
+          +[](const Tensor& x) { return transpose(cumprod(transpose(x), 0)); }}) {
+      const Tensor all = with_gradient(f, rows);
+      for (std::int64_t r = 0; r < rows.size(0); ++r) {
+        INFO("row " << r << " of " << dtype);
+        CHECK(same_bits(slice(all, 0, r, r + 1), with_gradient(f, slice(rows, 0, r, r + 1))));
+      }
+      check_threads([&] { return with_gradient(f, rows); });
+    }
+  }
+}
+
 }  // namespace fit::test::reduce_test
