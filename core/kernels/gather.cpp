@@ -94,13 +94,19 @@ void gather_rows(void* y, const void* x, const std::int64_t* ids, std::int64_t c
     using W = decltype(word);
     W* const to = static_cast<W*>(y);
     const W* const from = static_cast<const W*>(x);
+    const bool elements = a.inner == 1 && skip < 0;
     parallel_for(a.outer * count, grain_of(a.inner), [&](std::int64_t row, std::int64_t end) {
-      for (; row < end; ++row) {
-        const std::int64_t id = ids[row % count];
-        if (id == skip)
-          std::fill_n(to + row * a.inner, a.inner, W{});
+      for (std::int64_t n; row < end; row += n) {  // the next n rows, from one piece of x
+        const std::int64_t* const id = ids + row % count;
+        const W* const piece = from + row / count * a.n * a.inner;
+        W* const out = to + row * a.inner;
+        n = std::min(count - row % count, end - row);
+        if (elements)
+          gather_run(out, piece, id, n, 0, 1);
         else
-          std::copy_n(from + (row / count * a.n + id) * a.inner, a.inner, to + row * a.inner);
+          for (std::int64_t i = 0; i < n; ++i)
+            id[i] == skip ? std::fill_n(out + i * a.inner, a.inner, W{})
+                          : std::copy_n(piece + id[i] * a.inner, a.inner, out + i * a.inner);
       }
     });
   });

@@ -1,6 +1,8 @@
 // Operations with lists of ids: index_select, take, embedding, index_add; gather, take_along, scatter, scatter_add.
 #include <algorithm>
 #include <atomic>
+#include <numeric>
+#include <vector>
 
 #include "fit/threads/parallel.hpp"
 #include "ops/common/precision.hpp"
@@ -19,14 +21,19 @@ namespace {
               " of them, so it must be in ", low, " … ", n - 1);
 }
 
-void expect_ids(const char* op, const Tensor& ids, std::int64_t low, std::int64_t n, const char* of) {
-  check::dtype(op, "ids", ids, int64);
+// Whether all ids are in low … n - 1.
+bool all_within(const Tensor& ids, std::int64_t low, std::int64_t n) {
   const auto all = ids.data<std::int64_t>();
   std::atomic<bool> within{true};
   parallel_for(all.size(), 1 << 15, [&](std::int64_t i, std::int64_t end) {
     if (!kernels::all_within(all.data() + i, end - i, low, n - 1)) within = false;
   });
-  if (!within) fail_id(op, ids, low, n, of);
+  return within;
+}
+
+void expect_ids(const char* op, const Tensor& ids, std::int64_t low, std::int64_t n, const char* of) {
+  check::dtype(op, "ids", ids, int64);
+  if (!all_within(ids, low, n)) fail_id(op, ids, low, n, of);
 }
 
 // ---- rows ---------------------------------------------------------------------------------------------------------
@@ -81,10 +88,11 @@ Tensor index_select(const Tensor& x, int axis, const Tensor& ids) {
   const std::int64_t n = x.shape()[axis];
   check::defined("index_select", "ids", ids);
   if (ids.rank() != 1) check::fail("index_select", "ids has shape ", ids.shape(), ": it must be [N]");
-  expect_ids("index_select", ids, -n, n, "the axis");
-  const auto given = ids.data<std::int64_t>();
+  check::dtype("index_select", "ids", ids, int64);
   Tensor front = ids.detach();
-  if (std::any_of(given.begin(), given.end(), [](std::int64_t i) { return i < 0; })) {
+  if (!all_within(ids, 0, n)) {
+    expect_ids("index_select", ids, -n, n, "the axis");
+    const auto given = ids.data<std::int64_t>();
     front = Tensor::empty(ids.shape(), int64);
     std::transform(given.begin(), given.end(), front.fresh<std::int64_t>(),
                    [n](std::int64_t i) { return i < 0 ? i + n : i; });
@@ -113,13 +121,38 @@ Tensor index_add(const Tensor& x, int axis, const Tensor& ids, const Tensor& src
 
 namespace {
 
+// Writes the indices from `begin` to `end` where a mask is true. No branch depends on the mask.
+void write_places(std::int64_t* out, const bool* on, std::int64_t begin, std::int64_t end) {
+  constexpr std::int64_t part = 64;
+  for (std::int64_t i = begin; i < end; i += part) {
+    std::int64_t found[part], count = 0;
+    for (std::int64_t k = i; k < std::min(i + part, end); ++k) {
+      found[count] = k;
+      count += on[k];
+    }
+    out = std::copy_n(found, count, out);
+  }
+}
+
 // The flat indices where a mask is true.
 Tensor places(const Tensor& mask) {
+  constexpr std::int64_t block = 1 << 15;
   const auto on = mask.data<bool>();
-  Tensor ids = Tensor::empty({std::count(on.begin(), on.end(), true)}, int64);
-  std::int64_t* out = ids.fresh<std::int64_t>();
-  for (std::int64_t i = 0; i < on.size(); ++i)
-    if (on[i]) *out++ = i;
+  const std::int64_t blocks = (on.size() + block - 1) / block;
+  std::vector<std::int64_t> first(static_cast<std::size_t>(blocks) + 1);  // of each block, the place in the list
+  const auto each_block = [&](const auto& body) {
+    parallel_for(blocks, 1, [&](std::int64_t b, std::int64_t end) {
+      for (; b < end; ++b) body(static_cast<std::size_t>(b), b * block, std::min(on.size(), (b + 1) * block));
+    });
+  };
+  each_block([&](std::size_t b, std::int64_t from, std::int64_t to) {
+    first[b + 1] = std::count(on.begin() + from, on.begin() + to, true);
+  });
+  std::partial_sum(first.begin(), first.end(), first.begin());
+  Tensor ids = Tensor::empty({first.back()}, int64);
+  std::int64_t* const out = ids.fresh<std::int64_t>();
+  each_block(
+      [&](std::size_t b, std::int64_t from, std::int64_t to) { write_places(out + first[b], on.data(), from, to); });
   return ids;
 }
 
@@ -141,7 +174,7 @@ Tensor take(const Tensor& x, const Tensor& where) {
                   ": the mask's sizes must be those of the first axes");
     const Tensor ids = places(where);
     const Tensor rows = reshape(x, joined({where.numel()}, x, where.rank()));
-    return index_select(rows, 0, ids);
+    return select_rows("index_select", rows, 0, ids, rows.shape().with(0, ids.numel()), no_id, no_id);
   }
   check::axis("take", x, 0);
   if (where.dtype() != int64)
@@ -163,14 +196,24 @@ Tensor masked_select(const Tensor& x, const Tensor& mask) {
 Tensor nonzero(const Tensor& x) {
   check::defined("nonzero", "x", x);
   const Tensor at = places(x.detach().to(boolean));
-  Tensor y = Tensor::empty({at.numel(), x.rank()}, int64);
-  for (std::int64_t i = 0; i < at.numel(); ++i) {
-    std::int64_t left = at.data<std::int64_t>()[i];
-    for (int a = x.rank() - 1; a >= 0; --a) {
-      y.fresh<std::int64_t>()[i * x.rank() + a] = left % x.shape()[a];
-      left /= x.shape()[a];
+  const int rank = x.rank(), last = rank - 1;
+  if (last <= 0) return reshape(last == 0 ? at : slice(at, 0, 0, 0), {at.numel(), rank});
+  Tensor y = Tensor::empty({at.numel(), rank}, int64);
+  std::int64_t* const out = y.fresh<std::int64_t>();
+  const auto ids = at.data<std::int64_t>();
+  const std::int64_t n = x.shape()[last];
+  parallel_for(at.numel(), 1 << 14, [&](std::int64_t i, std::int64_t end) {
+    for (std::int64_t next; i < end; i = next) {  // ids i … next - 1 are in one row along the last axis
+      std::int64_t row = ids[i] / n;
+      const std::int64_t first = row * n;
+      for (next = i; next < end && ids[next] < first + n; ++next) out[next * rank + last] = ids[next] - first;
+      for (int a = last - 1; a >= 0; --a) {
+        const std::int64_t place = row % x.shape()[a];
+        for (std::int64_t k = i; k < next; ++k) out[k * rank + a] = place;
+        row /= x.shape()[a];
+      }
     }
-  }
+  });
   return y;
 }
 

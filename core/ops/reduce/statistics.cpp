@@ -103,13 +103,18 @@ Tensor bincount(const Tensor& ids, const Tensor& weights, std::int64_t minimum) 
   check::dtype("bincount", "ids", ids, int64);
   if (ids.rank() != 1) check::fail("bincount", "ids has shape ", ids.shape(), ": it must be [N]");
   check::not_negative("bincount", "minimum", minimum);
-  std::int64_t n = minimum;
-  for (const std::int64_t id : ids.data<std::int64_t>()) {
-    if (id < 0 || id == INT64_MAX)
-      check::fail("bincount", "an id is ", id, ": it must be 0 or more, and can be counted");
-    n = std::max(n, id + 1);
+  const auto all = ids.data<std::int64_t>();
+  std::int64_t least = 0, most = -1;
+  for (const std::int64_t id : all) least = std::min(least, id), most = std::max(most, id);
+  if (least < 0 || most == INT64_MAX)
+    check::fail("bincount", "an id is ", least < 0 ? least : most, ": it must be 0 or more, and can be counted");
+  const std::int64_t n = std::max(minimum, most + 1);
+  if (!weights.defined()) {
+    Tensor counts = zeros({n}, int64);
+    std::int64_t* const count = counts.fresh<std::int64_t>();
+    for (const std::int64_t id : all) ++count[id];
+    return counts;
   }
-  if (!weights.defined()) return scatter_add(zeros({n}, int64), 0, ids, ones_like(ids));
   check::floating("bincount", "weights", weights);
   check::shape("bincount", "weights", weights, ids.shape());
   return scatter_add(zeros({n}, weights.dtype()), 0, ids, weights);

@@ -2,6 +2,7 @@
 #include "fit/threads/parallel.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
+#include "support/variants.hpp"
 
 // index_select, gather, scatter_add, embedding, flip, tril, triu: values, and gradients that the table of operations
 // can't check.
@@ -136,6 +137,31 @@ TEST_CASE("flip, tril, triu", "[gather]") {
   CHECK(tril(zeros({0, 3})).shape() == Shape{0, 3});
   const Tensor batch = broadcast_to(x, {2, 3, 4});
   CHECK(same_bits(tril(batch)[1], tril(x)));
+}
+
+TEST_CASE("the places where a large mask is true are those of a plain loop", "[gather]") {
+  Generator g(5);
+  for (const double share : {0., 0.001, 0.5, 1.})
+    for (const Shape& shape : {Shape{80000}, Shape{300, 251}, Shape{40, 3, 700}}) {
+      INFO(share << " of " << shape.numel());
+      const Tensor mask = rand(shape, g) < share, x = randn(shape, g);
+      I places;
+      V chosen;
+      for (std::int64_t i = 0; i < mask.numel(); ++i) {
+        if (!mask.data<bool>()[i]) continue;
+        chosen.push_back(x.data<float>()[i]);
+        std::int64_t inner = mask.numel(), rest = i;
+        for (const std::int64_t n : shape) {
+          inner /= n;
+          places.push_back(rest / inner);
+          rest %= inner;
+        }
+      }
+      CHECK(ints(nonzero(mask)) == places);
+      CHECK(values(masked_select(x, mask)) == chosen);
+      check_threads([&] { return nonzero(mask); });
+      check_threads([&] { return masked_select(x, mask); });
+    }
 }
 
 }  // namespace fit::test::gather_test

@@ -137,7 +137,9 @@ TEST_CASE("argsort, unique, bincount and histogram count", "[statistics]") {
   CHECK(unique(zeros({0})).values.numel() == 0);
   CHECK(values(bincount(tensor({1, 3, 1}))) == V{0, 2, 0, 1});
   CHECK(values(bincount(tensor({1, 3, 1}), tensor({0.5, 1., 2.}), 6)) == V{0, 2.5, 0, 1, 0, 0});
+  CHECK(values(bincount(tensor({1, 0}), {}, 4)) == V{1, 1, 0, 0});
   CHECK(bincount(zeros({0}, int64)).shape() == Shape{0});
+  CHECK(values(bincount(zeros({0}, int64), {}, 2)) == V{0, 0});
   const auto [counts, edges] = histogram(tensor({0., 1., 1.5, 2., 4.}), 4);
   CHECK(values(counts) == V{1, 2, 1, 1});
   CHECK(values(edges) == V{0, 1, 2, 3, 4});
