@@ -166,6 +166,12 @@ Names norm(const Row& r) {
 }
 Names product(const Row& r) { return reduction(r, "ReduceProd"); }
 
+Names distances(const Row& r) {
+  const Name a = r.g.node("Unsqueeze", {r.operand(0), r.g.integers({-2})}),
+             b = r.g.node("Unsqueeze", {r.operand(1), r.g.integers({-3})});
+  return {r.g.reduced("ReduceL2", r.g.node("Sub", {a, b}), {-1}, false)};
+}
+
 Names cumsum(const Row& r) {
   const Name axis = r.g.constant(full({}, r.integer("axis"), int64));
   return {r.g.node("CumSum", {r.operand(0), axis}, {{"reverse", {r.integer("backwards")}}})};
@@ -426,6 +432,7 @@ Write find_row(const std::string& op) {
                                                            {"square", square},
                                                            {"prod", product},
                                                            {"norm", norm},
+                                                           {"cdist", distances},
                                                            {"flip", flip},
                                                            {"roll", roll},
                                                            {"attention", write_attention}};

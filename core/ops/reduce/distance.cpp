@@ -1,4 +1,4 @@
-// Products and distances of vectors, by other operations: dot, bmm, addmm, normalize, cosine_similarity, cdist.
+// Products and distances of vectors, by other operations: dot, bmm, addmm, normalize, cosine_similarity.
 #include <cmath>
 
 #include "fit/ops/ops.hpp"
@@ -97,21 +97,6 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, int axis, double eps)
                  y = b.shape() == shape ? b : broadcast_to(b, shape);
     axis = slice_axis("cosine_similarity", x, axis);
     return sum(unit(x, 2, axis, eps) * unit(y, 2, axis, eps), axis);
-  });
-}
-
-Tensor cdist(const Tensor& a, const Tensor& b, double p) {
-  check::floating("cdist", "a", a);
-  check::floating("cdist", "b", b);
-  if (a.rank() < 2 || b.rank() < 2 || a.shape().back() != b.shape().back())
-    check::fail("cdist", "a has shape ", a.shape(), ", b ", b.shape(), ": they must be [..., M, C] and [..., N, C]");
-  check::not_negative("cdist", "p", p);
-  return with_precision(Precision::float32, {a, b}, [&](const Tensor& a, const Tensor& b) {
-    const Tensor x = unsqueeze(a, -2), y = unsqueeze(b, -3);
-    check::broadcast("cdist", x.shape(), y.shape());
-    const Tensor distances = norm(x - y, p, -1);
-    if (p == 0 || all(isfinite(distances)).item<bool>()) return distances;
-    return norm(x * 0.5 - y * 0.5, p, -1) * 2;  // half of a difference can't overflow
   });
 }
 

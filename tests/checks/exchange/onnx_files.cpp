@@ -130,6 +130,7 @@ void ops() {
   op("index_select", [](const Tensor& x) { return index_select(x, 1, tensor({2, 0, 2})); });
   op("to", [](const Tensor& x) { return x.to(float64) * 1.5; });
   op("products", [&](const Tensor& x) { return prod(x, 1, keepdims) + norm(x, 2, 1, keepdims) + norm(x, 1, 0); });
+  op("cdist", [](const Tensor& x) { return cdist(x, x * 2 + 1); });
   op("flip", [](const Tensor& x) { return flip(x, {0, 1}) + 2 * flip(x, {1}); });
   op("roll", [](const Tensor& x) { return roll(x, 1, 1) + 2 * roll(x, -1, 0) + 4 * roll(x, 0, 1); });
   op("loss", [](const Tensor& x) { return nn::mse_loss(x, x * 0); });

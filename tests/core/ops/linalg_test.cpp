@@ -2,6 +2,7 @@
 #include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
+#include "support/variants.hpp"
 
 // Linear algebra, convolutions, pools and distances by value. The numbers are PyTorch's.
 namespace fit::test::linalg_test {
@@ -184,6 +185,88 @@ TEST_CASE("products and distances of vectors", "[linalg]") {
   CHECK(values(normalize(zeros({2}))) == V{0, 0});
   CHECK(near(normalize(tensor(-3.), 2, 0), tensor(-1.)));
   CHECK(near(cosine_similarity(tensor(-3.), tensor(2.)), tensor(-1.)));
+}
+
+namespace {
+
+// Distances of rows, and the gradients of their sum weighted by w, by plain loops: {y, da, db}.
+std::vector<std::vector<double>> plain_cdist(const Tensor& a, const Tensor& b, const Tensor& w) {
+  const std::int64_t M = a.size(0), N = b.size(0), C = a.size(1);
+  const V x = values(a), z = values(b), weight = values(w);
+  V y, da(x.size()), db(z.size());
+  for (std::int64_t i = 0; i < M; ++i)
+    for (std::int64_t j = 0; j < N; ++j) {
+      const auto of = [&](std::int64_t c) {
+        return x[static_cast<std::size_t>(i * C + c)] - z[static_cast<std::size_t>(j * C + c)];
+      };
+      double sum = 0;
+      for (std::int64_t c = 0; c < C; ++c) sum += of(c) * of(c);
+      y.push_back(std::sqrt(sum));
+      for (std::int64_t c = 0; c < C; ++c) {
+        const double slope = sum == 0 ? 0 : weight[static_cast<std::size_t>(i * N + j)] * of(c) / y.back();
+        da[static_cast<std::size_t>(i * C + c)] += slope;
+        db[static_cast<std::size_t>(j * C + c)] -= slope;
+      }
+    }
+  return {y, da, db};
+}
+
+}  // namespace
+
+TEST_CASE("cdist and its gradients are those of plain loops, near 0 and far from it, too", "[linalg]") {
+  std::mt19937_64 random(6);
+  const std::int64_t sizes[][3] = {{1, 1, 1}, {3, 17, 2}, {33, 16, 7}, {70, 100, 33}, {32, 15, 64}, {5, 130, 200}};
+  for (const DType dtype : {float32, float64})
+    for (const double centre : {0., 1000.})
+      for (const auto& [M, N, C] : sizes) {
+        INFO(M << ' ' << N << ' ' << C << " of " << dtype << " around " << centre);
+        const Tensor a = (random_tensor({M, C}, domain::real, random, dtype) + centre).requires_grad_();
+        Tensor near = random_tensor({N, C}, domain::real, random, dtype) + centre;
+        near[0] = a.detach()[0];  // equal rows
+        const Tensor b = near.requires_grad_(), w = random_tensor({M, N}, domain::real, random, dtype);
+        const Tensor y = cdist(a, b);
+        const std::vector<Tensor> slopes = grad({y}, {a, b}, {w});
+        const auto expected = plain_cdist(a.detach(), b.detach(), w);
+        const double exact = dtype == float32 ? 1e-7 : 1e-15;
+        CHECK(y.detach()[{0, 0}].item() == 0);
+        const Tensor plain = tensor(expected[0], {M, N});
+        CHECK(max_difference(y.detach() / (1 + plain), plain / (1 + plain)) < exact);
+        CHECK(max_difference(slopes[0], tensor(expected[1], {M, C})) < 4 * exact * static_cast<double>(N));
+        CHECK(max_difference(slopes[1], tensor(expected[2], {N, C})) < 4 * exact * static_cast<double>(M));
+        check_threads([&] { return cat({cdist(a, b).detach().flatten(), grad(cdist(a, b), a, w).flatten()}); });
+      }
+}
+
+TEST_CASE("cdist of batches that broadcast is that of each", "[linalg]") {
+  std::mt19937_64 random(6);
+  const Tensor a = random_tensor({2, 1, 4, 3}, domain::real, random, float32).requires_grad_(),
+               b = random_tensor({3, 5, 3}, domain::real, random, float32).requires_grad_(), y = cdist(a, b);
+  REQUIRE(y.shape() == Shape{2, 3, 4, 5});
+  for (std::int64_t i = 0; i < 2; ++i)
+    for (std::int64_t j = 0; j < 3; ++j) CHECK(same_bits(y.detach()[{i, j}], cdist(a.detach()[{i, 0}], b.detach()[j])));
+  const Tensor composed = norm(unsqueeze(a, -2) - unsqueeze(b, -3), 2, -1), seed = ones(y.shape());
+  const std::vector<Tensor> slopes = grad({y}, {a, b}, {seed}), expected = grad({composed}, {a, b}, {seed});
+  for (const std::size_t i : {0, 1}) CHECK(max_difference(slopes[i], expected[i]) < 1e-6);
+  CHECK(cdist(zeros({2, 3}), zeros({0, 3})).shape() == Shape{2, 0});
+  CHECK(values(cdist(zeros({1, 0}), zeros({2, 0}))) == V{0, 0});
+  CHECK(cdist(zeros({2, 3}), zeros({2, 3}, float64)).dtype() == float64);
+}
+
+TEST_CASE("cdist beyond the range of squares, and of what is not finite", "[linalg]") {
+  for (const DType dtype : {float32, float64})
+    for (const double size : dtype == float32 ? V{0x1p-149, 1e-30, 5e37} : V{0x1p-1074, 1e-200, 1e307}) {
+      INFO(size << " of " << dtype);
+      const Tensor a = (tensor({{3., 0.}, {0., 0.}}).to(float64) * size).to(dtype).requires_grad_();
+      const Tensor b = (tensor({{0., 4.}, {3., 0.}}).to(float64) * size).to(dtype);
+      const Tensor y = cdist(a, b);
+      CHECK(max_difference(y.detach() / size, tensor({{5., 0.}, {4., 3.}})) < 1e-6);
+      CHECK(max_difference(grad(y, a, ones({2, 2}, dtype)), tensor({{0.6, -0.8}, {-1., -1.}})) < 1e-6);
+    }
+  const Tensor large = tensor({{3e38, 3e38}}, float32).requires_grad_(), y = cdist(large, zeros({1, 2}));
+  CHECK(std::isinf(y.item()));
+  CHECK(max_difference(grad(y, large), tensor({{M_SQRT1_2, M_SQRT1_2}})) < 1e-6);
+  const Tensor odd = tensor({{INFINITY, 1.}, {NAN, 1.}}, float32).requires_grad_(), z = cdist(odd, zeros({1, 2}));
+  CHECK((std::isinf(z.detach()[0].item()) && std::isnan(z.detach()[1].item())));
 }
 
 }  // namespace fit::test::linalg_test
