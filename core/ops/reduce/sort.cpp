@@ -123,17 +123,16 @@ void read_items(Item* items, const T* x, std::int64_t n, bool descending) {
   for (std::int64_t i = 0; i < n; ++i) items[i] = item<Item>(key_of(number(x[i]), descending), i);
 }
 
-// Moves the first k items of a slice in sorted order to the front of `items`, which has capacity capacity_for(k).
-template <class Item>
-std::int64_t capacity_for(std::int64_t k) {
-  return std::max(4 * k, max_few<Item>);
-}
+// Moves the first k items of a slice in sorted order to the front of `items`, which has capacity capacity_for(k). For a
+// slice that is_long() for k.
+std::int64_t capacity_for(std::int64_t k) { return std::max<std::int64_t>(4 * k, 32); }
+bool is_long(std::int64_t n, std::int64_t k) { return n > 2 * capacity_for(k); }
 template <class Item, class T>
 void select_items(Item* items, const T* x, std::int64_t n, std::int64_t k, bool descending) {
   // Collects candidates. When the buffer is full, keeps the best k; later elements that are not better than the worst
   // of them are skipped, a block at a time.
-  constexpr std::int64_t block = max_few<Item> / 4;
-  const std::int64_t capacity = capacity_for<Item>(k);
+  constexpr std::int64_t block = 16;
+  const std::int64_t capacity = capacity_for(k);
   const bool few = capacity <= max_few<Item>;
   const auto ahead = [descending](T u, T v) {  // also true for NaN, which the keys order
     return descending ? !(number(u) <= number(v)) : !(number(u) >= number(v));
@@ -158,14 +157,11 @@ void select_items(Item* items, const T* x, std::int64_t n, std::int64_t k, bool 
 }
 
 // The first k items of a slice, sorted. `items` has room for items_for(n, k).
-bool is_few(std::int64_t n, std::int64_t k) { return k < n / 8; }
-std::int64_t items_for(std::int64_t n, std::int64_t k) {
-  return is_few(n, k) ? std::max<std::int64_t>(4 * k, 128) : 2 * n;
-}
+std::int64_t items_for(std::int64_t n, std::int64_t k) { return is_long(n, k) ? capacity_for(k) : 2 * n; }
 template <class Item, class T>
 void first_items(Item* items, const T* x, std::int64_t n, std::int64_t k, bool descending) {
+  if (is_long(n, k)) return select_items(items, x, n, k, descending);
   if (n <= max_few<Item>) return sort_few(items, x, n, descending);
-  if (is_few(n, k)) return select_items(items, x, n, k, descending);
   read_items(items, x, n, descending);
   sort_items(items, n);
 }
