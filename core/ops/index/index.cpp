@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/add.hpp"
 #include "kernels/copy.hpp"
 #include "ops/elementwise/broadcast.hpp"
 #include "ops/elementwise/elementwise.hpp"
 #include "ops/elementwise/inplace.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit {
 
@@ -234,6 +236,21 @@ void write(Tensor& y, const Region& r, const Tensor& list, const Tensor& v) {
   });
 }
 
+// Adds v to the region of y, which has no list. v has y's floating type.
+void add_to(Tensor& y, const Region& r, const Tensor& v) {
+  if (is_narrow(y.dtype())) {
+    Tensor part = taken(y, r);
+    add_into(part, v);
+    return write(y, r, {}, part);
+  }
+  dispatch_compute_floating(y.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    each_block(r, {}, [&](const Shape& sizes, std::int64_t at, const Strides& strides, std::int64_t) {
+      kernels::add(sizes, y.fresh<T>() + at, strides, v.data<T>().data(), kernels::row_major(r.taken));
+    });
+  });
+}
+
 Tensor slice_backward(const char* op, const Tensor& v, const Region& r);
 
 // Reads a region without a list.
@@ -248,13 +265,9 @@ Tensor take(const char* op, const Tensor& x, const Region& r) {
                   // dx = dy in the region, 0 elsewhere. Adds into the gradient in place: many slices of one tensor cost
                   // no more than one pass over it.
                   Backward::Target t = b.target(0);
-                  Tensor part = b.dy();
-                  if (t.add) {
-                    part = taken(t.grad, r);
-                    add_into(part, b.dy().to(part.dtype()));
-                  } else {
-                    kernels::zero(t.grad.fresh<char>(), t.grad.numel() * size_of(t.grad.dtype()));
-                  }
+                  const Tensor part = b.dy().to(t.grad.dtype());
+                  if (t.add) return add_to(t.grad, r, part);
+                  kernels::zero(t.grad.fresh<char>(), t.grad.numel() * size_of(t.grad.dtype()));
                   write(t.grad, r, {}, part);
                 });
 }

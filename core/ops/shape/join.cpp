@@ -1,10 +1,13 @@
 // cat, stack, split, chunk and roll: copies of parts along an axis.
 #include <algorithm>
 
+#include "base/acc_type.hpp"
 #include "fit/ops/ops.hpp"
+#include "kernels/add.hpp"
 #include "kernels/axis_view.hpp"
 #include "kernels/copy.hpp"
 #include "ops/index/axis_slices.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit {
 namespace {
@@ -17,6 +20,21 @@ void copy_part(Tensor& to, std::int64_t written, const Tensor& from, std::int64_
   const std::int64_t size = size_of(to.dtype());
   kernels::copy({y.outer, n * y.inner}, size, to.fresh<char>() + written * y.inner * size, {y.n * y.inner, 1},
                 static_cast<const char*>(from.raw()) + read * x.inner * size, {x.n * x.inner, 1});
+}
+
+// Gives input i the gradient dy from index `start` to `stop`: copied into that of the input, or added to it, in one
+// pass.
+void give_part(Backward& b, int i, const Tensor& dy, std::int64_t start, std::int64_t stop, int axis) {
+  if (b.recording() || is_narrow(dy.dtype()) || b.dtype(i) != dy.dtype())
+    return b.give(i, slice(dy, axis, start, stop));
+  Backward::Target t = b.target(i);
+  if (!t.add) return copy_part(t.grad, 0, dy, start, stop - start, axis);
+  const kernels::AxisView part(b.shape(i), axis), all(dy.shape(), axis);
+  dispatch_compute_floating(dy.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    kernels::add({part.outer, part.n * part.inner}, t.grad.fresh<T>(), {part.n * part.inner, 1},
+                 dy.data<T>().data() + start * all.inner, {all.n * all.inner, 1});
+  });
 }
 
 void expect_parts(const char* op, const std::vector<Tensor>& parts) {
@@ -59,7 +77,7 @@ Tensor cat(const std::vector<Tensor>& parts, int axis) {
     const Tensor starts = b.saved(0), dy = b.dy();
     const auto start = starts.data<std::int64_t>();
     for (int i = 0; i < b.inputs(); ++i)
-      if (b.wants(i)) b.give(i, slice(dy, axis, start[i], start[i + 1]));
+      if (b.wants(i)) give_part(b, i, dy, start[i], start[i + 1], axis);
   });
 }
 

@@ -189,4 +189,28 @@ TEST_CASE("the gradient of split is right when only some pieces are used", "[sha
   CHECK(values(x.grad()) == std::vector<double>{0, 0, 3, 3, 0});
 }
 
+TEST_CASE("parts and slices add their gradients to those of the same tensor", "[shape]") {
+  for (const DType dtype : {float32, float64, bfloat16}) {
+    INFO(dtype);
+    const Tensor w = (arange(3 * 120).reshape({3, 120}) % 7).to(dtype);
+    Tensor x = ones({3, 40}, dtype).requires_grad_();
+    (cat({x, x * 2, x}, 1) * w).sum().backward();
+    const Tensor part[] = {slice(w, 1, 0, 40), slice(w, 1, 40, 80), slice(w, 1, 80, 120)};
+    CHECK(equal(x.grad(), part[0] + part[1] * 2 + part[2]));
+    x.zero_grad();
+    (slice(x, 1, 0, 30) * slice(w, 1, 0, 30)).sum().backward();
+    ((slice(x, 1, 1, 40, 3) * slice(w, 1, 0, 13)).sum() + (x[{range(), range(39, 9, -1)}] * slice(w, 1, 40, 70)).sum() +
+     (x[{1}] * w[{2, range(0, 40)}]).sum())
+        .backward();
+    Tensor expected = zeros({3, 40}, float64);
+    for (std::int64_t i = 0; i < 3; ++i)
+      for (std::int64_t c = 0; c < 40; ++c) {
+        const auto at = [&](std::int64_t row, std::int64_t column) { return w[{row, column}].to(float64).item(); };
+        expected[{i, c}] = (c < 30 ? at(i, c) : 0) + (c % 3 == 1 ? at(i, c / 3) : 0) + (c > 9 ? at(i, 79 - c) : 0) +
+                           (i == 1 ? at(2, c) : 0);
+      }
+    CHECK(equal(x.grad(), expected.to(dtype)));
+  }
+}
+
 }  // namespace fit::test::shape_test
