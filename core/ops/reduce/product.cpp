@@ -118,6 +118,21 @@ Tensor product_gradient(const Tensor& x, const Tensor& dy, const Shape& kept, bo
   return rows.in_shape_of_x(prod(one_left_out, -1)) * reshape(dy, kept);
 }
 
+/// The product of n numbers, of which four floats have one in double's normal range.
+template <class T>
+LongRange long_product(const T* x, std::int64_t n) {
+  constexpr std::int64_t together = sizeof(T) == sizeof(float) ? 4 : 1;
+  LongRange p[4] = {1, 1, 1, 1};  // so that the multiplications are independent
+  std::int64_t i = 0;
+  for (std::int64_t k = 0; i + together <= n; i += together, ++k) {
+    double few = x[i];
+    for (std::int64_t j = 1; j < together; ++j) few *= x[i + j];
+    p[k % 4] = p[k % 4] * LongRange(few);
+  }
+  for (; i < n; ++i) p[0] = p[0] * LongRange(x[i]);
+  return p[0] * p[1] * (p[2] * p[3]);
+}
+
 /// The products over r's axes, as rows; double's range may be left on the way.
 template <class T>
 void products(const Reduction& r, const Tensor& x, T* out) {
@@ -132,10 +147,7 @@ void products(const Reduction& r, const Tensor& x, T* out) {
   const Tensor rows = ReducedRows(x.detach(), r.shape(keepdims)).flat;
   for (std::int64_t i = 0; i < again.size(); ++i) {
     if (!again[i]) continue;
-    const T* const row = rows.data<T>().data() + i * r.count();
-    LongRange p[4] = {1, 1, 1, 1};  // so that the multiplications are independent
-    for (std::int64_t k = 0; k < r.count(); ++k) p[k % 4] = p[k % 4] * LongRange(row[k]);
-    out[i] = static_cast<T>(p[0] * p[1] * (p[2] * p[3]));
+    out[i] = static_cast<T>(long_product(rows.data<T>().data() + i * r.count(), r.count()));
   }
 }
 
