@@ -166,22 +166,60 @@ void first_items(Item* items, const T* x, std::int64_t n, std::int64_t k, bool d
   sort_items(items, n);
 }
 
-// The items of ranks `first` … first + k - 1, k = 1 or 2, in the order of first_items(). All are the last, a NaN, if
-// the slice has NaN. Returns where they are in `items`, which has room for n.
+// The items of ranks `first` … first + k - 1, k = 1 or 2, of n items whose ids ascend; `items` has room for 2 n. Items
+// of a sorted sample bound the wanted ones: what is not between these is left out, until few are left.
+template <class Item>
+Item* select_ranks(Item* items, std::int64_t n, std::int64_t first, std::int64_t k) {
+  constexpr std::int64_t size = 64, margin = 12;  // three standard deviations of a rank in the sample
+  for (Item* other = items + n; n > max_few<Item>; std::swap(items, other)) {
+    Item sample[size];
+    for (std::int64_t i = 0; i < size; ++i) sample[i] = items[i * n / size];
+    sort_few(sample, size);
+    const std::int64_t low = first * size / n - margin, high = (first + k - 1) * size / n + margin;
+    const Item least = low < 0 ? item<Item>(0, 0) : sample[low], most = high < size ? sample[high] : item<Item>(~0, -1);
+    std::int64_t below = 0, between = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      other[between] = items[i];
+      below += items[i] < least;
+      between += !(items[i] < least) && !(most < items[i]);
+    }
+    if (first < below || first + k > below + between || between > n / 4 * 3) {  // an odd sample
+      std::nth_element(items, items + first, items + n);
+      if (k > 1) std::iter_swap(items + first + 1, std::min_element(items + first + 1, items + n));
+      return items + first;
+    }
+    n = between;
+    first -= below;
+  }
+  sort_few(items, n);
+  return items + first;
+}
+
+// The index of the last NaN; -1 if there is none.
+template <class T>
+std::int64_t last_nan(const T* x, std::int64_t n) {
+  const auto is_nan = [x](std::int64_t i) {
+    return number(x[i]) != number(x[i]);
+  };  // NOLINT(misc-redundant-expression)
+  int any = 0;
+  for (std::int64_t i = 0; i < n; ++i) any |= is_nan(i);
+  while (any && !is_nan(n - 1)) --n;
+  return any ? n - 1 : -1;
+}
+
+// The items of ranks `first` … first + k - 1 of a slice. All are the last, a NaN, if the slice has NaN.
 template <class Item, class T>
-Item* ranked_items(Item* items, const T* x, std::int64_t n, std::int64_t first, std::int64_t k) {
-  Item* const wanted = items + first;
+const Item* ranked_items(Item* items, const T* x, std::int64_t n, std::int64_t first, std::int64_t k) {
+  if (const std::int64_t id = last_nan(x, n); id >= 0) {
+    std::fill_n(items, k, item<Item>(0, id));
+    return items;
+  }
   if (n <= max_few<Item>) {
     sort_few(items, x, n, false);
-  } else {
-    read_items(items, x, n, false);
-    std::nth_element(items, wanted, items + n);
-    if (k > 1) std::iter_swap(wanted + 1, std::min_element(wanted + 1, items + n));
+    return items + first;
   }
-  const Item last = *std::max_element(wanted, items + n);
-  const auto v = number(x[id_in(last)]);
-  if (v != v) std::fill_n(wanted, k, last);  // NOLINT(misc-redundant-expression)
-  return wanted;
+  read_items(items, x, n, false);
+  return select_ranks(items, n, first, k);
 }
 
 // Writes k elements for each slice of x along an axis, [outer, k, inner], and their indices. choose(items, slice)
@@ -243,7 +281,7 @@ std::pair<Tensor, Tensor> sorted(const char* op, const Tensor& x, std::int64_t k
 
 std::pair<Tensor, Tensor> detail::ranked(const char* op, const Tensor& x, int axis, std::int64_t first,
                                          std::int64_t k) {
-  return chosen(op, x, axis, k, x.shape()[axis], [=](auto* items, const auto* slice, std::int64_t n) {
+  return chosen(op, x, axis, k, 2 * x.shape()[axis], [=](auto* items, const auto* slice, std::int64_t n) {
     return ranked_items(items, slice, n, first, k);
   });
 }

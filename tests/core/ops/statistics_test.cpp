@@ -82,10 +82,13 @@ TEST_CASE("the median is the lower of the two in the middle", "[statistics]") {
 TEST_CASE("medians and quantiles are the elements of a sorted slice, of every length and along every axis",
           "[statistics]") {
   for (const DType dtype : {float32, float64, int64})
-    for (const std::int64_t n : {1, 2, 64, 65, 128, 129, 1000}) {
+    for (const std::int64_t n : {1, 2, 64, 65, 128, 129, 1000, 7000}) {
       INFO(n << " of " << dtype);
       Generator g(7);
-      const Tensor x = randint(-n / 3, n / 3 + 1, {5, n, 3}, g).to(dtype);
+      Tensor x = randint(-n / 3, n / 3 + 1, {5, n, 3}, g).to(dtype);
+      x[1] = 7;                                     // all equal
+      x[2] = reshape(arange(n).to(dtype), {n, 1});  // in order
+      x[3] = reshape((arange(n) % 64 == 0).to(dtype), {n, 1});
       const auto [in_order, ids] = sort(x, 1);
       const auto [middle, at] = median(x, 1, keepdims);
       const std::int64_t m = (n - 1) / 2;
