@@ -1,11 +1,10 @@
 // sort, argsort and topk; elements by their rank.
-#include "kernels/sort.hpp"
-
 #include <algorithm>
 #include <cstring>
 
 #include "base/scratch.hpp"
 #include "fit/threads/parallel.hpp"
+#include "kernels/rows/key_counts.hpp"
 #include "ops/index/axis_slices.hpp"
 #include "ops/index/scatter.hpp"
 #include "ops/reduce/ranked.hpp"
@@ -93,14 +92,15 @@ using KeyIn = decltype(key_in(Item{}));
 template <class Item>
 constexpr std::int64_t max_few = 512 / sizeof(KeyIn<Item>);
 
-// Sorts a few items by their keys, stable; item(i) has keys[i]. Each goes to the place that is the number of keys below
-// its own, or behind its equals: n^2 comparisons of whole vectors take less time than n log n that are guessed wrong.
+// Sorts a few items by their keys, stable; item_at(i) has keys[i]. Each goes to the place that is the number of keys
+// below its own, or behind its equals: n^2 comparisons of whole vectors take less time than n log n that are guessed
+// wrong.
 template <class Item, class ItemAt>
 void sort_few(Item* sorted, KeyIn<Item> (&keys)[max_few<Item>], std::int64_t n, const ItemAt& item_at) {
   KeyIn<Item> below[max_few<Item>];
   unsigned char equals[max_few<Item>] = {};
   std::fill(keys + n, keys + (n + kernels::key_group - 1) / kernels::key_group * kernels::key_group, KeyIn<Item>{0});
-  FIT_KERNELS(kernels::sort_table, KeyIn<Item>).less(below, keys, n);
+  FIT_KERNELS(kernels::key_counts_table, KeyIn<Item>).less(below, keys, n);
   for (std::int64_t i = 0; i < n; ++i) sorted[below[i] + equals[below[i]]++] = item_at(i);
 }
 template <class Item>
@@ -199,8 +199,9 @@ Item* select_ranks(Item* items, std::int64_t n, std::int64_t first, std::int64_t
 template <class T>
 std::int64_t last_nan(const T* x, std::int64_t n) {
   const auto is_nan = [x](std::int64_t i) {
-    return number(x[i]) != number(x[i]);
-  };  // NOLINT(misc-redundant-expression)
+    const auto v = number(x[i]);
+    return v != v;  // NOLINT(misc-redundant-expression)
+  };
   int any = 0;
   for (std::int64_t i = 0; i < n; ++i) any |= is_nan(i);
   while (any && !is_nan(n - 1)) --n;

@@ -1,4 +1,4 @@
-#include "kernels/sort.hpp"
+#include "kernels/rows/key_counts.hpp"
 
 #include "kernels/simd/transpose.hpp"
 
@@ -29,12 +29,12 @@ void count_less(Key* count, const Key* keys, std::int64_t n) {
 }  // namespace
 
 template <class IsaTag, class Key>
-const SortKernels<Key>& sort_table() {
-  static constexpr SortKernels<Key> table{count_less<Key>};
+const KeyCounts<Key>& key_counts_table() {
+  static constexpr KeyCounts<Key> table{count_less<Key>};
   return table;
 }
 
-template const SortKernels<std::uint32_t>& sort_table<FIT_ISA, std::uint32_t>();
-template const SortKernels<std::uint64_t>& sort_table<FIT_ISA, std::uint64_t>();
+template const KeyCounts<std::uint32_t>& key_counts_table<FIT_ISA, std::uint32_t>();
+template const KeyCounts<std::uint64_t>& key_counts_table<FIT_ISA, std::uint64_t>();
 
 }  // namespace fit::kernels
