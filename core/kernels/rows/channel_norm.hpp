@@ -3,9 +3,10 @@
 
 #include "kernels/simd/isa.hpp"
 #include "kernels/simd/nontemporal.hpp"
+#include "kernels/simd/reference.hpp"
 
-// Normalisation by numbers of channels, float and double: the last step of batch_norm and group_norm, and of their
-// gradients. The sums over the elements of a channel come before it (rows/reduce.hpp). Rounded by operation.
+// Normalisation by numbers of channels, float and double, for batch_norm and group_norm: the sums of their gradients,
+// and the last step of both. Rounded by operation, with at least 4 chains of additions.
 namespace fit::kernels {
 
 /// Rows `first` … `last` - 1 of n elements. Several lists have `count` numbers each, one list after the other. A row
@@ -31,10 +32,19 @@ N channel_backward(const N& x, const N& dy, const N (&lists)[6]) {
   return lists[3] * dy - (h * lists[4] + lists[5]);
 }
 
+/// a + sum((x - c) y)
+template <class N>
+N products(const N& a, const N* x, const N* y, std::int64_t n, const N& c) {
+  return sum_of<N>(n + 1, [&](std::int64_t i) { return i == 0 ? a : (x[i - 1] - c) * y[i - 1]; });
+}
+
 }  // namespace reference
 
 template <class T>
 struct ChannelNorm {
+  // acc += the sums of (x - centre) y, for two tensors of one layout, as kernels::Fold.
+  void (*products)(double* acc, const T* x, const T* y, const double* centre, std::int64_t kept, std::int64_t ks,
+                   std::int64_t reduced, std::int64_t rs);
   void (*forward)(T* y, const T* x, const T* lists, const NumberedRows& rows, bool nontemporal);
   void (*backward)(T* dx, const T* x, const T* dy, const T* lists, const NumberedRows& rows, bool nontemporal);
 };

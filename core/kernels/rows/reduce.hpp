@@ -24,12 +24,6 @@ N squares(const N& a, const N* x, std::int64_t n, const N& c) {
   return sum_of<N>(n + 1, [&](std::int64_t i) { return i == 0 ? a : (x[i - 1] - c) * (x[i - 1] - c); });
 }
 
-/// a + sum((x - c) y)
-template <class N>
-N products(const N& a, const N* x, const N* y, std::int64_t n, const N& c) {
-  return sum_of<N>(n + 1, [&](std::int64_t i) { return i == 0 ? a : (x[i - 1] - c) * y[i - 1]; });
-}
-
 /// a + sum(e^(x - c))
 template <class N>
 N exps(const N& a, const N* x, std::int64_t n, const N& c) {
@@ -89,9 +83,6 @@ struct Reduce {
   Fold<T> prod;     // product of x
   Fold<T> max;      // NaN wins
   Fold<T> min;
-  // (x - centre) y, for two tensors of one layout
-  void (*products)(double* acc, const T* x, const T* y, const double* centre, std::int64_t kept, std::int64_t ks,
-                   std::int64_t reduced, std::int64_t rs);
   // Index of the first element equal to `value` or NaN; n if there is none.
   std::int64_t (*find)(const T* x, std::int64_t n, T value);
 };

@@ -85,21 +85,6 @@ struct Min : Sum {
   }
 };
 
-template <class V, class T>
-V load_or(const Full&, const T* x, double) {
-  if constexpr (std::is_same_v<V, Wide>)
-    return load_wide<V>(x);
-  else
-    return load<V>(x);
-}
-template <class V, class T>
-V load_or(const Tail& tail, const T* x, double absent) {
-  if constexpr (std::is_same_v<V, Vec<T>>)
-    return load_part<V>(x, tail.n, static_cast<T>(absent));
-  else
-    return select(mask_of_bits<V>((std::uint64_t{1} << tail.n) - 1), load_wide_part<V>(x, tail.n), V(absent));
-}
-
 template <class Op, class T>
 double fold_run(const T* x, std::int64_t n, double centre) {
   using E = std::conditional_t<Op::chooses, T, double>;
@@ -162,40 +147,6 @@ void fold(double* acc, const T* x, const double* centre, std::int64_t kept, std:
     acc[k] = Op::combine(acc[k], fold_run<Op>(x + k * ks, reduced, centre ? centre[k] : 0.0));
 }
 
-// Products of two tensors. Columns: four rows at once, as above.
-template <class T>
-void product_columns(double* acc, const T* x, const T* y, const double* centre, std::int64_t n, std::int64_t rows,
-                     std::int64_t step) {
-  for (std::int64_t r = 0, count; r < rows; r += count) {
-    count = rows - r < 4 ? 1 : 4;
-    for_each_vector<Wide>(n, [&](std::int64_t k, auto access) {
-      const Wide c = access.template load<Wide>(centre + k, 0.0);
-      const auto product = [&](std::int64_t row, const Wide& sum) {
-        const std::int64_t at = (r + row) * step + k;
-        return fma(load_or<Wide>(access, x + at, 0.0) - c, load_or<Wide>(access, y + at, 0.0), sum);
-      };
-      Wide all = product(0, access.template load<Wide>(acc + k, 0.0));
-      if (count == 4) all = product(1, all) + product(2, product(3, Wide(0.0)));
-      access.store(all, acc + k);
-    });
-  }
-}
-
-template <class T>
-void products(double* acc, const T* x, const T* y, const double* centre, std::int64_t kept, std::int64_t ks,
-              std::int64_t reduced, std::int64_t rs) {
-  if (rs != 1) return product_columns(acc, x, y, centre, kept, reduced, rs);
-  for (std::int64_t k = 0; k < kept; ++k) {
-    const Wide c(centre[k]);
-    Accumulators<double, 4> all(0.0);
-    accumulate<double, 4>(reduced, [&](std::int64_t i, auto access, int j) {
-      const Wide v = load_or<Wide>(access, x + k * ks + i, centre[k]);
-      all[j] = fma(v - c, load_or<Wide>(access, y + k * ks + i, 0.0), all[j]);
-    });
-    acc[k] += all.sum();
-  }
-}
-
 template <class T>
 std::int64_t find(const T* x, std::int64_t n, T value) {
   using V = Vec<T>;
@@ -213,7 +164,7 @@ std::int64_t find(const T* x, std::int64_t n, T value) {
 template <class IsaTag, class T>
 const Reduce<T>& reduce_table() {
   static constexpr Reduce<T> table{fold<Sum, T>, fold<Squares, T>, fold<Exps, T>, fold<Prod, T>,
-                                   fold<Max, T>, fold<Min, T>,     products<T>,   find<T>};
+                                   fold<Max, T>, fold<Min, T>,     find<T>};
   return table;
 }
 

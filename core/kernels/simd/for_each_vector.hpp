@@ -44,6 +44,22 @@ struct Tail {
   }
 };
 
+// Numbers as a vector of T or of double; absent lanes are `absent`.
+template <class V, class T>
+V load_or(const Full&, const T* x, double) {
+  if constexpr (std::is_same_v<V, Vec<double>>)
+    return load_wide<V>(x);
+  else
+    return load<V>(x);
+}
+template <class V, class T>
+V load_or(const Tail& tail, const T* x, double absent) {
+  if constexpr (std::is_same_v<V, Vec<T>>)
+    return load_part<V>(x, tail.n, static_cast<T>(absent));
+  else
+    return select(mask_of_bits<V>((std::uint64_t{1} << tail.n) - 1), load_wide_part<V>(x, tail.n), V(absent));
+}
+
 // Calls f(i, access) for the vectors at i = 0, V::size … below n.
 template <class V, class Access = Full, class F>
 inline void for_each_vector(std::int64_t n, const F& f) {

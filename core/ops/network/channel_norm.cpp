@@ -213,7 +213,8 @@ class ChannelGradients {
     std::fill_n(products_.get() + p, l_.together, 0.0);
     const auto& kernels = kernels::reduce<T>();
     kernels.sum(sums_.get() + p, dy_ + at, nullptr, l_.together, l_.inner, l_.inner, step);
-    kernels.products(products_.get() + p, x_ + at, dy_ + at, centres_.get() + p, l_.together, l_.inner, l_.inner, step);
+    kernels::channel_norm<T>().products(products_.get() + p, x_ + at, dy_ + at, centres_.get() + p, l_.together,
+                                        l_.inner, l_.inner, step);
   }
 
   void sum() {
@@ -224,7 +225,7 @@ class ChannelGradients {
     r.fold<double>(
         0.0,
         [this](double* acc, std::int64_t at, std::int64_t first, auto... block) {
-          kernels::reduce<T>().products(acc, x_ + at, dy_ + at, centres_.get() + first, block...);
+          kernels::channel_norm<T>().products(acc, x_ + at, dy_ + at, centres_.get() + first, block...);
         },
         std::plus<>(), each_output<double>(to(products_.get())));
   }

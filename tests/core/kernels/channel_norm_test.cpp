@@ -1,7 +1,6 @@
 #include "kernels/rows/channel_norm.hpp"
 
 #include "fit/ops/ops.hpp"
-#include "kernels/rows/reduce.hpp"
 #include "ops/network/channel_norm.hpp"
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
@@ -55,7 +54,7 @@ void check_products(std::int64_t kept, std::int64_t ks, std::int64_t reduced, st
     }
   GuardedBuffer<double> acc = drawn<double>(kept, 1, usual, random), centre = drawn<double>(kept, 3, usual, random);
   const std::vector<double> before = acc.values();
-  kernels::reduce<T>().products(acc.data(), x.data(), y.data(), centre.data(), kept, ks, reduced, rs);
+  kernels::channel_norm<T>().products(acc.data(), x.data(), y.data(), centre.data(), kept, ks, reduced, rs);
   Worst worst;
   const InChains chains(4);
   for (std::int64_t k = 0; k < kept; ++k) {
