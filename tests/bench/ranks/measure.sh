@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# ranks.sh BUILD_TREE [STEPS]   measures what docs/distributed.md shows: steps of char_gpt's model on one, two and four
+# measure.sh BUILD_TREE [STEPS]   measures what docs/distributed.md shows: steps of char_gpt's model on one, two and four
 # ranks, its traffic and memory, and from them how a step scales to many machines. Wants a quiet machine; a few minutes.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 program=$1/tests/bench/bench_ranks steps=${2:-60}
 run() { # run RANKS THREADS OPTION...
   # mpirun would bind a rank to one core, whatever its threads.
-  MPIRUN_FLAGS="--bind-to none" OMP_NUM_THREADS=$2 "$here/../checks/training/mpirun.sh" "$1" "$program" "steps=$steps" "${@:3}"
+  MPIRUN_FLAGS="--bind-to none" OMP_NUM_THREADS=$2 "$here/../../checks/training/mpirun.sh" "$1" "$program" "steps=$steps" "${@:3}"
 }
 lines=$(mktemp)
 trap 'rm -f "$lines"' EXIT
@@ -26,4 +26,4 @@ trap 'rm -f "$lines"' EXIT
   for bucket in 65536 262144 4194304; do run 2 1 overlap=0 bucket=$bucket; done
   for d in 64 256; do run 2 1 overlap=0 d=$d; done
 } | tee /dev/stderr >"$lines"
-python3 -B "$here/ranks_model.py" "$lines"
+python3 -B "$here/model.py" "$lines"

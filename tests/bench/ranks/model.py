@@ -1,4 +1,4 @@
-"""ranks_model.py LINES: the table of what bench_ranks has measured, and a model fitted to it of how a step scales.
+"""model.py LINES: the table of what bench_ranks has measured, and a model fitted to it of how a step scales.
 
 A step of R rows on each of N machines, for P parameters of 4 bytes:
   compute    T = a + b R, from runs of one rank of one thread with several numbers of rows
