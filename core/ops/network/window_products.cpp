@@ -16,6 +16,12 @@ using kernels::WindowBlock;
 // One channel beside few outputs, as in a depthwise convolution: a matrix product gains nothing there.
 bool is_depthwise(const WindowProducts& c) { return c.w.channels == 1 && c.outputs <= kernels::gemv_max_m; }
 
+// Windows of one element, side by side: x is their matrix.
+bool is_pointwise(const WindowProducts& c) {
+  return !is_depthwise(c) && c.w.in_window() == 1 && c.w.stride_down == 1 && c.w.stride_right == 1 && c.above == 0 &&
+         c.before == 0;
+}
+
 // Images are the parts of x and y of one group: image i has group i % groups.
 std::int64_t images(const WindowProducts& c) { return c.n * c.groups; }
 std::int64_t x_plane(const WindowProducts& c) { return c.rows() * c.cols(); }
@@ -23,16 +29,19 @@ std::int64_t x_size(const WindowProducts& c) { return c.w.channels * x_plane(c);
 std::int64_t y_size(const WindowProducts& c) { return c.outputs * c.w.places(); }
 std::int64_t weight_size(const WindowProducts& c) { return c.outputs * c.depth(); }
 
-// Calls f(i) for `count` tasks that share the work of the convolution.
+// Calls f(begin, end) for ranges of `count` tasks that share the work of the convolution.
 template <class F>
-void each_task(const WindowProducts& c, std::int64_t count, const F& f) {
-  detail::count_product(c.outputs, c.w.places(), c.depth(), images(c));
+void each_range(const WindowProducts& c, std::int64_t count, const F& f) {
   const double flops = 2.0 * static_cast<double>(images(c) * y_size(c)) * static_cast<double>(c.depth());
   const double each = flops / static_cast<double>(std::max<std::int64_t>(count, 1));
-  parallel_for(count, 1 + static_cast<std::int64_t>(kernels::parallel_flops / (each + 1)),
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t i = begin; i < end; ++i) f(i);
-               });
+  parallel_for(count, 1 + static_cast<std::int64_t>(kernels::parallel_flops / (each + 1)), f);
+}
+// Calls f(i) for each of them.
+template <class F>
+void each_task(const WindowProducts& c, std::int64_t count, const F& f) {
+  each_range(c, count, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) f(i);
+  });
 }
 
 // Calls f(block) for all places, `most` at a time.
@@ -64,18 +73,28 @@ kernels::GemmParams<T> product_of(std::int64_t m, std::int64_t n, std::int64_t k
   return p;
 }
 
+// Whether windows are read from a copy of the image, for the zeros around it, or because gather() reads beyond it.
+bool copies_image(const WindowProducts& c) {
+  return c.above > 0 || c.before > 0 || (c.w.stride_right == 1 && !is_depthwise(c) && !is_pointwise(c));
+}
+
 /// Some channels of one image with zeros around them.
 template <class T>
 class PaddedImage {
  public:
-  PaddedImage(const WindowProducts& c, const WindowBlock& channels)
-      : c_(c), channels_(channels.channels), memory_(channels.channels * c.w.plane() + kernels::WindowLayout::slack) {}
+  PaddedImage(const WindowProducts& c, const WindowBlock& channels, bool copies = true)
+      : c_(c),
+        channels_(copies ? channels.channels : 0),
+        memory_(channels_ * c.w.plane() + kernels::WindowLayout::slack) {}
   T* get() const { return memory_.get(); }
 
   void clear() const { std::fill_n(get(), channels_ * c_.w.plane(), T(0)); }
-  void read(const T* x) const {
+  /// Returns x itself if it needs no copy.
+  const T* read(const T* x) const {
+    if (!copies_image(c_)) return x;
     clear();
     each_row([&](T* own, std::int64_t row) { std::copy_n(x + row * c_.cols(), c_.cols(), own); });
+    return get();
   }
   void write(T* x) const {
     each_row([&](const T* own, std::int64_t row) { std::copy_n(own, c_.cols(), x + row * c_.cols()); });
@@ -103,36 +122,45 @@ kernels::Scratch<T> window_memory(std::int64_t rows, std::int64_t places) {
 
 // ---- forward ------------------------------------------------------------------------------------------------------
 
+// Some places of one image: y += weight windows. `windows` is the memory for them.
+template <class T>
+void multiply_block(const WindowProducts& c, const WindowBlock& b, const T* image, const T* weight, T* windows, T* y) {
+  const std::int64_t depth = c.depth(), places = c.w.places();
+  if (is_depthwise(c)) {
+    for (std::int64_t o = 0; o < c.outputs; ++o)
+      kernels::windows<T>().multiply(c.w, b, image, weight + o * depth, y + o * places + b.place);
+    return;
+  }
+  auto p = product_of<T>(c.outputs, b.places, depth, depth, b.places, places);
+  p.beta = 1;
+  if (is_pointwise(c)) {
+    p.ldb = places;
+    return kernels::gemm(p, weight, image + b.place, y + b.place);
+  }
+  kernels::windows<T>().gather(c.w, b, image, windows);
+  FIT_KERNELS(kernels::gemm_table, T).gemm_unpacked(p, weight, windows, y + b.place, nullptr);
+}
+
 template <class T>
 void forward(const WindowProducts& c, const T* x, const T* weight, const T* bias, T* y) {
   const std::int64_t depth = c.depth(), places = c.w.places(), line = kernels::panel_width;
-  // A block of windows has about 2^14 elements, and whole lines of the micro-kernel. Few images are cut into parts.
+  // A block of windows has about 2^14 elements, and whole lines of the micro-kernel.
   const std::int64_t most =
       is_depthwise(c) ? places : std::clamp((std::int64_t{1} << 14) / depth / line * line, line, 8 * line);
   const std::int64_t blocks = (places + most - 1) / most;
-  const std::int64_t parts = std::clamp<std::int64_t>(16 / std::max<std::int64_t>(images(c), 1), 1, blocks);
-  each_task(c, images(c) * parts, [&](std::int64_t task) {
-    const std::int64_t i = task / parts, g = i % c.groups, part = task % parts;
-    const T* const w = weight + g * weight_size(c);
-    T* const to = y + i * y_size(c);
-    const WindowBlock all{0, c.w.channels, 0, 0};
-    const PaddedImage<T> image(c, all);
-    image.read(x + i * x_size(c));
-    const auto gathered = window_memory<T>(is_depthwise(c) ? 0 : depth, most);
-    for (std::int64_t block = blocks * part / parts; block < blocks * (part + 1) / parts; ++block) {
-      const std::int64_t place = block * most;
+  const bool gathers = !is_depthwise(c) && !is_pointwise(c);
+  each_range(c, images(c) * blocks, [&](std::int64_t begin, std::int64_t end) {
+    const PaddedImage<T> padded(c, {0, c.w.channels, 0, 0}, copies_image(c));
+    const auto windows = window_memory<T>(gathers ? depth : 0, most);
+    const T* image = nullptr;
+    for (std::int64_t task = begin; task < end; ++task) {
+      const std::int64_t i = task / blocks, g = i % c.groups, place = task % blocks * most;
       const WindowBlock b{0, c.w.channels, place, std::min(most, places - place)};
+      T* const to = y + i * y_size(c);
+      if (task == begin || place == 0) image = padded.read(x + i * x_size(c));
       for (std::int64_t o = 0; o < c.outputs; ++o)
         kernels::windows<T>().fill(to + o * places + place, b.places, bias ? bias[g * c.outputs + o] : T(0));
-      if (is_depthwise(c)) {
-        for (std::int64_t o = 0; o < c.outputs; ++o)
-          kernels::windows<T>().multiply(c.w, b, image.get(), w + o * depth, to + o * places + place);
-        continue;
-      }
-      kernels::windows<T>().gather(c.w, b, image.get(), gathered.get());
-      auto p = product_of<T>(c.outputs, b.places, depth, depth, b.places, places);
-      p.beta = 1;
-      FIT_KERNELS(kernels::gemm_table, T).gemm_unpacked(p, w, gathered.get(), to + place, nullptr);
+      multiply_block(c, b, image, weight + g * weight_size(c), windows.get(), to);
     }
   });
 }
@@ -142,6 +170,7 @@ void forward(const WindowProducts& c, const T* x, const T* weight, const T* bias
 // Windows of stride 1 slide over dy, too, to give dx: the outputs are its channels then, and the weight is turned. Many
 // outputs beside few channels would make many windows of it.
 bool slides_over_dy(const WindowProducts& c) {
+  if (is_pointwise(c)) return true;
   return c.outputs <= 2 * c.w.channels && c.w.stride_down == 1 && c.w.stride_right == 1 &&
          c.above <= c.w.dilation_down * (c.w.height - 1) && c.before <= c.w.dilation_right * (c.w.width - 1);
 }
@@ -200,13 +229,13 @@ void depthwise_weight(const WindowProducts& c, const T* x, const T* dy, T* dweig
   each_task(c, c.groups, [&](std::int64_t g) {
     const std::int64_t size = weight_size(c);
     const WindowBlock all{0, 1, 0, c.w.places()};
-    const PaddedImage<T> image(c, all);
+    const PaddedImage<T> padded(c, all, copies_image(c));
     const kernels::Scratch<double> totals(size);
     std::fill_n(totals.get(), size, 0.0);
     for (std::int64_t i = g; i < images(c); i += c.groups) {
-      image.read(x + i * x_size(c));
+      const T* const image = padded.read(x + i * x_size(c));
       for (std::int64_t o = 0; o < c.outputs; ++o)
-        kernels::windows<T>().products(c.w, all, image.get(), dy + i * y_size(c) + o * c.w.places(),
+        kernels::windows<T>().products(c.w, all, image, dy + i * y_size(c) + o * c.w.places(),
                                        totals.get() + o * c.depth());
     }
     std::transform(totals.get(), totals.get() + size, dweight + g * size,
@@ -230,18 +259,19 @@ void backward_weight(const WindowProducts& c, const T* x, const T* dy, T* dweigh
     WindowBlock all = channels.block(task % channels.count);
     const std::int64_t rows = all.channels * lines, first = all.channel;
     T* const to = sums.get() + part * size + g * weight_size(c) + first * lines * c.outputs;
-    const PaddedImage<T> padded(c, all);
-    const auto gathered = window_memory<T>(rows, places_together);
+    const bool gathers = !is_pointwise(c);
+    const PaddedImage<T> padded(c, all, copies_image(c));
+    const auto gathered = window_memory<T>(gathers ? rows : 0, places_together);
     all.channel = 0;
     for (std::int64_t image = c.n * part / parts; image < c.n * (part + 1) / parts; ++image) {
       const std::int64_t i = image * c.groups + g;
-      padded.read(x + i * x_size(c) + first * x_plane(c));
+      const T* const read = padded.read(x + i * x_size(c) + first * x_plane(c));
       each_block(c, all, places_together, [&](const WindowBlock& b) {
-        kernels::windows<T>().gather(c.w, b, padded.get(), gathered.get());
-        auto p = product_of<T>(rows, c.outputs, b.places, b.places, places, c.outputs);
+        if (gathers) kernels::windows<T>().gather(c.w, b, read, gathered.get());
+        auto p = product_of<T>(rows, c.outputs, b.places, gathers ? b.places : places, places, c.outputs);
         p.transpose_b = true;
         p.beta = 1;
-        kernels::gemm(p, gathered.get(), dy + i * y_size(c) + b.place, to);
+        kernels::gemm(p, gathers ? gathered.get() : read + b.place, dy + i * y_size(c) + b.place, to);
       });
     }
   });
@@ -252,8 +282,10 @@ void backward_weight(const WindowProducts& c, const T* x, const T* dy, T* dweigh
     transpose(depth, c.outputs, sums.get() + g * weight_size(c), c.outputs, dweight + g * weight_size(c), depth);
 }
 
+// The result of a convolution, or a gradient of it: each has the same number of operations.
 template <class F>
-Tensor filled(const Shape& shape, DType t, const F& f) {
+Tensor filled(const WindowProducts& c, const Shape& shape, DType t, const F& f) {
+  detail::count_product(c.outputs, c.w.places(), c.depth(), images(c));
   Tensor y = Tensor::empty(shape, t);
   if (y.numel() > 0) dispatch_compute_floating(t, [&](auto zero) { f(y.fresh<decltype(zero)>(), zero); });
   return y;
@@ -268,18 +300,18 @@ const T* numbers(const Tensor& t, T) {
 
 Tensor window_products(const WindowProducts& c, const Shape& shape, const Tensor& x, const Tensor& weight,
                        const Tensor& bias) {
-  return filled(shape, x.dtype(), [&](auto* y, auto zero) {
+  return filled(c, shape, x.dtype(), [&](auto* y, auto zero) {
     forward(c, numbers(x, zero), numbers(weight, zero), numbers(bias, zero), y);
   });
 }
 
 Tensor window_products_dx(const WindowProducts& c, const Shape& shape, const Tensor& dy, const Tensor& weight) {
-  return filled(shape, dy.dtype(),
+  return filled(c, shape, dy.dtype(),
                 [&](auto* dx, auto zero) { backward_x(c, numbers(dy, zero), numbers(weight, zero), dx); });
 }
 
 Tensor window_products_dweight(const WindowProducts& c, const Shape& shape, const Tensor& x, const Tensor& dy) {
-  return filled(shape, dy.dtype(),
+  return filled(c, shape, dy.dtype(),
                 [&](auto* dweight, auto zero) { backward_weight(c, numbers(x, zero), numbers(dy, zero), dweight); });
 }
 

@@ -1,5 +1,6 @@
 #include "kernels/windows.hpp"
 
+#include "fit/graph/observer.hpp"
 #include "fit/ops/ops.hpp"
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
@@ -164,6 +165,10 @@ std::vector<Case> cases() {
           {{3, 6, 10, 17}, {12, 1, 3, 3}, ConvOptions().groups(6).padding(1).stride(2)},
           {{2, 8, 1, 60}, {8, 1, 1, 4}, ConvOptions().groups(8).padding({0, 3})},
           {{2, 4, 8, 8}, {3, 4, 1, 1}, {}},
+          {{2, 66, 30, 30}, {48, 33, 1, 1}, ConvOptions().groups(2)},  // x is its matrix of windows
+          {{3, 20, 9, 11}, {45, 20, 1, 1}, {}},                        // the same, with many outputs
+          {{2, 20, 9, 11}, {6, 20, 1, 1}, ConvOptions().stride({1, 2})},
+          {{2, 6, 9, 20}, {12, 1, 3, 3}, ConvOptions().groups(6)},      // depthwise without zeros
           {{2, 3, 16, 16}, {10, 3, 4, 4}, ConvOptions().stride(4)},     // patches of an image
           {{2, 3, 7, 8}, {4, 3, 2, 3}, ConvOptions().padding({3, 4})},  // more zeros than a window
           {{2, 3, 11, 8}, {4, 3, 3, 2}, ConvOptions().stride({3, 1}).dilation({1, 3}).padding({0, 2})},
@@ -242,7 +247,9 @@ TEST_CASE("pools follow their formula, with NaN, infinities and equal elements",
         check_pool(maximum, {2, 3, 12, 37}, 3, PoolOptions().stride(1).padding(1), t, special);
         check_pool(maximum, {1, 2, 9, 20}, {3, 2}, PoolOptions().stride({1, 3}).padding({1, 0}), t, special);
         check_pool(maximum, {1, 2, 11, 40}, 3, PoolOptions().stride(2).dilation({2, 3}).padding(1), t, special);
-        check_pool(maximum, {3, 1, 5, 5}, 5, {}, t, special);
+        check_pool(maximum, {3, 1, 5, 5}, 5, {}, t, special);  // one window
+        check_pool(maximum, {70, 9, 2, 3}, {2, 3}, {}, t, special);
+        check_pool(maximum, {3, 4, 1, 1}, 1, {}, t, special);
       }
 }
 
@@ -297,6 +304,23 @@ TEST_CASE("a convolution of no images has a gradient of 0", "[ops]") {
   y.sum().backward();
   CHECK(equal(w.grad(), zeros(w.shape())));
   CHECK(x.grad().shape() == x.shape());
+}
+
+TEST_CASE("a convolution and its gradients count the operations of their products", "[ops]") {
+  struct Flops : Observer {
+    std::int64_t count = 0;
+    void flops_counted(std::int64_t n) override { count += n; }
+  };
+  Tensor x = randn({2, 4, 8, 8}).requires_grad_(), w = randn({6, 4, 3, 3}).requires_grad_();
+  for (const std::int64_t padding : {0, 1}) {
+    Flops flops;
+    const Observe watching(flops);
+    const Tensor y = conv2d(x, w, {}, ConvOptions().padding(padding));
+    const std::int64_t each = 2 * y.numel() * 4 * 3 * 3;
+    CHECK(flops.count == each);
+    y.sum().backward();
+    CHECK(flops.count == 3 * each);
+  }
 }
 
 TEST_CASE("a convolution keeps its input for the gradient, not its windows", "[ops]") {
