@@ -4,8 +4,10 @@
 #include <limits>
 #include <utility>
 
+#include "base/acc_type.hpp"
 #include "base/scratch.hpp"
 #include "fit/threads/parallel.hpp"
+#include "kernels/rows/reduce.hpp"
 #include "kernels/windows.hpp"
 #include "ops/common/composed.hpp"
 #include "ops/network/patches.hpp"
@@ -98,8 +100,48 @@ void each_plane(const kernels::PoolLayout& p, std::int64_t planes, const F& f) {
   });
 }
 
+// Whether the only window is the whole plane, as in global pools: then the planes are rows.
+bool is_global(const kernels::PoolLayout& p) {
+  return p.w.places() == 1 && p.w.in_window() == p.w.plane() && p.above == 0 && p.before == 0;
+}
+
+// Calls f(first plane, planes) for parts of all planes.
+template <class F>
+void each_part(const kernels::PoolLayout& p, std::int64_t planes, const F& f) {
+  parallel_for(planes, std::max<std::int64_t>(1, (1 << 14) / p.w.plane()),
+               [&](std::int64_t begin, std::int64_t end) { f(begin, end - begin); });
+}
+
+template <class T>
+void global_forward(Pool kind, const kernels::PoolLayout& p, std::int64_t planes, const T* x, T* y) {
+  const auto& kernels = kernels::reduce<T>();
+  const std::int64_t size = p.w.plane();
+  each_part(p, planes, [&](std::int64_t first, std::int64_t n) {
+    const kernels::Scratch<double> totals(n);
+    std::fill_n(totals.get(), n, kind == Pool::max ? -std::numeric_limits<double>::infinity() : 0.0);
+    (kind == Pool::max ? kernels.max : kernels.sum)(totals.get(), x + first * size, nullptr, n, size, size, 1);
+    const double divisor = kind == Pool::max ? 1 : static_cast<double>(size);
+    std::transform(totals.get(), totals.get() + n, y + first, [=](double t) { return static_cast<T>(t / divisor); });
+  });
+}
+
+template <class T>
+void global_backward(Pool kind, const kernels::PoolLayout& p, std::int64_t planes, const T* x, const T* y, const T* dy,
+                     T* dx) {
+  const std::int64_t size = p.w.plane();
+  const auto factor = static_cast<T>(1 / static_cast<double>(size));
+  each_part(p, planes, [&](std::int64_t first, std::int64_t n) {
+    for (std::int64_t i = first; i < first + n; ++i) {
+      T* const to = dx + i * size;
+      std::fill_n(to, size, kind == Pool::max ? T(0) : dy[i] * factor);
+      if (kind == Pool::max) to[kernels::reduce<T>().find(x + i * size, size, y[i])] = dy[i];
+    }
+  });
+}
+
 template <class T>
 void forward(const PoolCall& c, const kernels::PoolLayout& p, std::int64_t planes, const T* x, T* y) {
+  if (is_global(p)) return global_forward(c.kind, p, planes, x, y);
   const auto& kernels = kernels::pools<T>();
   const std::int64_t places = p.w.places();
   each_plane(p, planes, [&](std::int64_t in, std::int64_t out) {
@@ -115,6 +157,7 @@ void forward(const PoolCall& c, const kernels::PoolLayout& p, std::int64_t plane
 template <class T>
 void backward(const PoolCall& c, const kernels::PoolLayout& p, std::int64_t planes, const T* x, const T* y, const T* dy,
               T* dx) {
+  if (is_global(p)) return global_backward(c.kind, p, planes, x, y, dy, dx);
   const auto& kernels = kernels::pools<T>();
   const std::int64_t places = p.w.places();
   const auto factor = static_cast<T>(1 / static_cast<double>(p.w.in_window()));
@@ -141,27 +184,53 @@ kernels::PoolLayout layout_of(const PoolCall& c, const Shape& x) {
           c.before()};
 }
 
-// As one operation. A maximum is looked for again in the gradient: its place is not kept.
-Tensor fused_pool(const detail::OpName& name, const PoolCall& c, const Tensor& x) {
+Shape pooled_shape(const PoolCall& c, const kernels::PoolLayout& p, const Shape& x) {
+  return c.axes == 1 ? Shape{x[0], x[1], p.w.right} : Shape{x[0], x[1], p.w.down, p.w.right};
+}
+
+// The gradient of a pool with respect to x of this shape. A mean needs neither x nor y.
+Tensor gradient(const PoolCall& c, const Shape& shape, const Tensor& x, const Tensor& y, const Tensor& dy) {
+  Tensor dx = Tensor::empty(shape, dy.dtype());
+  dispatch_compute_floating(dy.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const auto numbers = [](const Tensor& t) { return t.defined() ? t.data<T>().data() : nullptr; };
+    backward(c, layout_of(c, shape), shape[0] * shape[1], numbers(x), numbers(y), numbers(dy), dx.fresh<T>());
+  });
+  return dx;
+}
+
+Tensor fused_mean(const detail::OpName& name, const PoolCall& c, const Tensor& x);
+
+// The adjoint of a mean, and that of the adjoint.
+Tensor mean_gradient(const PoolCall& c, const Shape& shape, const Tensor& dy) {
+  return record(c.op, {dy}, gradient(c, shape, {}, {}, dy), keep::nothing, [c](Backward& b) {
+    b.give(0, c.named([&](const detail::OpName& name) { return fused_mean(name, c, b.dy()); }));
+  });
+}
+
+Tensor values(const PoolCall& c, const Tensor& x) {
   const kernels::PoolLayout p = layout_of(c, x.shape());
-  const std::int64_t n = x.shape()[0], channels = x.shape()[1], planes = n * channels;
-  Tensor y =
-      Tensor::empty(c.axes == 1 ? Shape{n, channels, p.w.right} : Shape{n, channels, p.w.down, p.w.right}, x.dtype());
+  Tensor y = Tensor::empty(pooled_shape(c, p, x.shape()), x.dtype());
   dispatch_compute_floating(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    forward(c, p, planes, x.data<T>().data(), y.fresh<T>());
+    forward(c, p, x.shape()[0] * x.shape()[1], x.data<T>().data(), y.fresh<T>());
   });
-  return record(name, {x}, std::move(y), keep::inputs | keep::output, [c, p, planes](Backward& b) {
+  return y;
+}
+
+Tensor fused_mean(const detail::OpName& name, const PoolCall& c, const Tensor& x) {
+  return record(name, {x}, values(c, x), keep::nothing,
+                [c](Backward& b) { b.give(0, mean_gradient(c, b.shape(0), b.dy())); });
+}
+
+// A maximum is looked for again in the gradient: its place is not kept.
+Tensor fused_max(const detail::OpName& name, const PoolCall& c, const Tensor& x) {
+  return record(name, {x}, values(c, x), keep::inputs | keep::output, [c](Backward& b) {
     if (b.recording())
-      return give_by_decomposition(
+      give_by_decomposition(
           b, [&](const std::vector<Tensor>& in) { return std::vector<Tensor>{composed_pool(c, in[0])}; });
-    const Tensor x = b.x(0), y = b.y(), dy = b.dy();
-    Tensor dx = Tensor::empty(x.shape(), x.dtype());
-    dispatch_compute_floating(x.dtype(), [&](auto zero) {
-      using T = decltype(zero);
-      backward(c, p, planes, x.data<T>().data(), y.data<T>().data(), dy.data<T>().data(), dx.fresh<T>());
-    });
-    b.give(0, std::move(dx));
+    else
+      b.give(0, gradient(c, b.shape(0), b.x(0), b.y(), b.dy()));
   });
 }
 
@@ -170,7 +239,7 @@ Tensor pooled(const char* op, Pool kind, int axes, const Tensor& x, const PerAxi
   const PoolCall c{op, kind, axes, size, PerAxis(stride_of(0), stride_of(1)), o};
   expect_pool(op, axes, x, size, c.stride, o);
   return c.named([&](const detail::OpName& name) {
-    if (!is_narrow(x.dtype()) && x.numel() > 0) return fused_pool(name, c, x);
+    if (!is_narrow(x.dtype()) && x.numel() > 0) return (kind == Pool::max ? fused_max : fused_mean)(name, c, x);
     const Tensor y = composed_pool(c, x);
     if (detail::thread_state.observed) detail::notify_op(name, {x}, &y, 1);  // of the whole
     return y;

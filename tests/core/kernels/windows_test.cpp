@@ -269,6 +269,19 @@ TEST_CASE("pools have the same bits on every instruction set and with any number
   }
 }
 
+TEST_CASE("a mean of windows keeps nothing, and has derivatives of every order", "[ops]") {
+  for (const std::int64_t size : {2, 6}) {
+    Tensor x = randn({2, 3, 6, 6}).requires_grad_(), dy = randn({2, 3, 6 / size, 6 / size}).requires_grad_();
+    const Tensor y = avg_pool2d(x, size);
+    {
+      const NoGrad no_grad;
+      x.mul_(2);  // is not read again
+    }
+    const Tensor dx = grad(std::vector<Tensor>{y}, {x}, {dy}, create_graph)[0], v = randn(x.shape());
+    CHECK(same_bits(grad(sum(dx * v), dy), avg_pool2d(v, size)));
+  }
+}
+
 TEST_CASE("kernels of windows follow their formulas", "[kernels]") {
   each_isa([] {
     check_kernels<float>();
