@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/scratch.hpp"
+#include "fit/matmul/reproducible.hpp"
 #include "fit/threads/parallel.hpp"
 #include "kernels/rows/channel_norm.hpp"
 #include "ops/common/composed.hpp"
@@ -31,15 +32,24 @@ struct ChannelLayout {
 
   std::int64_t slices() const { return numbers / together; }
   std::int64_t slice_size() const { return outer * together * inner; }
-  /// Whether the slices are contiguous, and enough for many threads.
-  bool one_by_one() const { return outer == 1 && slices() >= 16; }
+  /// Whether the slices are contiguous, worth a loop each, and enough for many threads. In the mode Reproducible their
+  /// number, which grows with the batch, decides nothing.
+  bool one_by_one() const { return outer == 1 && slice_size() >= 256 && (slices() >= 16 || reproducible()); }
+  /// Calls f(slice, number, its channel) for the numbers of slices `first` … `last` - 1.
+  template <class F>
+  void each_number(std::int64_t first, std::int64_t last, const F& f) const {
+    for (std::int64_t s = first; s < last; ++s) {
+      std::int64_t channel = s * together % channels;
+      for (std::int64_t p = s * together; p < (s + 1) * together; ++p) f(s, p, channel++);
+    }
+  }
   /// x [outer, count, rest], to be reduced to one number for each of `count`: the slices or the numbers.
   Tensor with_axis_of(const Tensor& x, std::int64_t count) const {
-    return reshape(x.detach(), Shape{outer, count, numbers / count * inner});
+    return x.alias(Shape{outer, count, numbers / count * inner});
   }
-  /// The rows of all elements for the kernels: along the numbers if these are the last axis.
+  /// The rows of all elements for the kernels: along the channels if these are the last axis.
   kernels::NumberedRows rows() const {
-    const std::int64_t n = one_by_one() ? together : numbers;
+    const std::int64_t n = one_by_one() ? together : channels;
     return inner == 1 ? kernels::NumberedRows{0, outer * numbers / n, n, numbers, true}
                       : kernels::NumberedRows{0, outer * numbers, inner, numbers, false};
   }
@@ -93,10 +103,17 @@ class Lists {
   kernels::Scratch<T> memory_;
 };
 
+/// The elements of t as double, or `absent` if it is undefined.
 template <class T>
-double number_or(const Tensor& t, std::int64_t i, double absent) {
-  return t.defined() ? static_cast<double>(t.data<T>()[i]) : absent;
-}
+class NumbersOr {
+ public:
+  NumbersOr(const Tensor& t, double absent) : data_(t.defined() ? t.data<T>().data() : nullptr), absent_(absent) {}
+  double operator[](std::int64_t i) const { return data_ ? static_cast<double>(data_[i]) : absent_; }
+
+ private:
+  const T* data_;
+  double absent_;
+};
 
 /// float64, for each slice.
 struct ChannelMoments {
@@ -108,15 +125,19 @@ class ChannelForward {
  public:
   ChannelForward(const Operands& in, const ChannelLayout& l, double eps)
       : in_(in), l_(l), eps_(eps), given_(in[of_mean].defined()), x_(in[of_x].data<T>().data()) {
-    moments.mean = given_ ? in[of_mean].detach().to(float64) : Tensor::empty({l.slices()}, float64);
-    moments.var = given_ ? in[of_var].detach().to(float64) : Tensor::empty({l.slices()}, float64);
+    moments.mean = Tensor::empty({l_.slices()}, float64);
+    moments.var = Tensor::empty({l_.slices()}, float64);
     moments.rstd = Tensor::empty({l.slices()}, float64);
     y = Tensor::empty(in[of_x].shape(), in[of_x].dtype());
-    means_ = given_ ? nullptr : moments.mean.fresh<double>();
-    vars_ = given_ ? nullptr : moments.var.fresh<double>();
+    means_ = moments.mean.fresh<double>();
+    vars_ = moments.var.fresh<double>();
     rstds_ = moments.rstd.fresh<double>();
     y_ = y.fresh<T>();
     nontemporal_ = kernels::stores_nontemporal(y_, l.rows().last, l.rows().n);
+    if (given_) {
+      std::copy_n(in[of_mean].data<T>().data(), l.slices(), means_);
+      std::copy_n(in[of_var].data<T>().data(), l.slices(), vars_);
+    }
     run(*this, l);
   }
 
@@ -146,15 +167,13 @@ class ChannelForward {
   }
 
   void fill(std::int64_t first, std::int64_t last) {
-    const auto means = moments.mean.data<double>(), vars = moments.var.data<double>();
-    for (std::int64_t s = first; s < last; ++s) {
-      rstds_[s] = 1 / std::sqrt(vars[s] + eps_);
-      for (std::int64_t p = s * l_.together; p < (s + 1) * l_.together; ++p) {
-        lists_.put_mean(p, means[s]);
-        lists_.put(2, p, rstds_[s] * number_or<T>(in_[of_weight], p % l_.channels, 1));
-        lists_.put(3, p, number_or<T>(in_[of_bias], p % l_.channels, 0));
-      }
-    }
+    const NumbersOr<T> weight(in_[of_weight], 1), bias(in_[of_bias], 0);
+    for (std::int64_t s = first; s < last; ++s) rstds_[s] = 1 / std::sqrt(vars_[s] + eps_);
+    l_.each_number(first, last, [&](std::int64_t s, std::int64_t p, std::int64_t channel) {
+      lists_.put_mean(p, means_[s]);
+      lists_.put(2, p, rstds_[s] * weight[channel]);
+      lists_.put(3, p, bias[channel]);
+    });
   }
 
   void call(const kernels::NumberedRows& rows) const {
@@ -191,14 +210,15 @@ class ChannelGradients {
         given_(statistics_given),
         in_x_(b.x(of_x)),
         in_dy_(b.dy()),
-        weight_(b.x(of_weight)),
+        in_weight_(b.x(of_weight)),
         mean_(b.saved(0)),
         rstd_(b.saved(1)),
         x_(in_x_.template data<T>().data()),
         dy_(in_dy_.template data<T>().data()),
-        rstds_(rstd_.data<double>().data()) {
+        rstds_(rstd_.data<double>().data()),
+        weight_(in_weight_, 1) {
     const double* const means = mean_.data<double>().data();
-    for (std::int64_t p = 0; p < l.numbers; ++p) centres_.get()[p] = means[p / l.together];
+    l.each_number(0, l.slices(), [&](std::int64_t s, std::int64_t p, std::int64_t) { centres_.get()[p] = means[s]; });
     if (b.wants(of_x)) {
       dx_ = Tensor::empty(in_x_.shape(), in_x_.dtype());
       to_ = dx_.fresh<T>();
@@ -232,47 +252,62 @@ class ChannelGradients {
 
   void fill(std::int64_t first, std::int64_t last) {
     if (!to_) return;
+    const double* const sums = sums_.get();
+    if (given_) {
+      l_.each_number(first, last, [&](std::int64_t s, std::int64_t p, std::int64_t channel) {
+        lists_.put(0, p, 0), lists_.put(1, p, 0);
+        lists_.put(2, p, rstds_[s] * weight_[channel]);
+        lists_.put(3, p, -0.0);
+      });
+      return;
+    }
+    const auto n = static_cast<double>(l_.slice_size());
     for (std::int64_t s = first; s < last; ++s) {
-      const std::int64_t begin = s * l_.together, end = begin + l_.together;
       double of_g = 0, of_gh = 0;  // means over the slice
-      for (std::int64_t p = begin; p < end && !given_; ++p) {
-        of_g += sums_.get()[p] * weight(p) / static_cast<double>(l_.slice_size());
-        of_gh += products_.get()[p] * weight(p) * rstds_[s] / static_cast<double>(l_.slice_size());
-      }
-      for (std::int64_t p = begin; p < end; ++p) {
+      l_.each_number(s, s + 1, [&](std::int64_t, std::int64_t p, std::int64_t channel) {
+        of_g += sums[p] * weight_[channel] / n;
+        of_gh += products_.get()[p] * weight_[channel] * rstds_[s] / n;
+      });
+      l_.each_number(s, s + 1, [&](std::int64_t, std::int64_t p, std::int64_t channel) {
         lists_.put_mean(p, centres_.get()[p]);
         lists_.put(2, p, rstds_[s]);
-        lists_.put(3, p, rstds_[s] * weight(p));
+        lists_.put(3, p, rstds_[s] * weight_[channel]);
         lists_.put(4, p, rstds_[s] * of_gh);
         lists_.put(5, p, rstds_[s] * of_g);
-      }
+      });
     }
   }
 
+  // By given statistics, dx = dy (rstd weight) doesn't read x, which need not be finite.
   void call(const kernels::NumberedRows& rows) const {
-    if (to_) kernels::channel_norm<T>().backward(to_, x_, dy_, lists_.get(), rows, nontemporal_);
+    const auto& kernels = kernels::channel_norm<T>();
+    if (to_ && given_)
+      kernels.forward(to_, dy_, lists_.get(), rows, nontemporal_);
+    else if (to_)
+      kernels.backward(to_, x_, dy_, lists_.get(), rows, nontemporal_);
   }
 
   void give() {
     if (to_) b_.give(of_x, std::move(dx_));
-    give_total(of_weight, [this](std::int64_t p) { return products_.get()[p] * rstd(p); });
-    give_total(of_bias, [this](std::int64_t p) { return sums_.get()[p]; });
+    const double *const sums = sums_.get(), *const products = products_.get();
+    give_total(of_weight, [=](double rstd, std::int64_t p, double) { return products[p] * rstd; });
+    give_total(of_bias, [=](double, std::int64_t p, double) { return sums[p]; });
     if (!given_) return;
-    give_total(of_mean, [this](std::int64_t p) { return -sums_.get()[p] * weight(p) * rstd(p); });
-    give_total(of_var,
-               [this](std::int64_t p) { return -0.5 * products_.get()[p] * weight(p) * rstd(p) * rstd(p) * rstd(p); });
+    give_total(of_mean, [=](double rstd, std::int64_t p, double weight) { return -sums[p] * weight * rstd; });
+    give_total(of_var, [=](double rstd, std::int64_t p, double weight) {
+      return -0.5 * products[p] * weight * rstd * rstd * rstd;
+    });
   }
 
  private:
-  double rstd(std::int64_t p) const { return rstds_[p / l_.together]; }
-  double weight(std::int64_t p) const { return number_or<T>(weight_, p % l_.channels, 1); }
-
-  /// Gives the sum of of(p) over the numbers of a channel.
+  /// Gives the sum of of(rstd, number, weight) over the numbers of a channel.
   template <class Of>
   void give_total(int input, const Of& of) {
     if (!b_.wants(input)) return;
     std::vector<double> totals(static_cast<std::size_t>(l_.channels));
-    for (std::int64_t p = 0; p < l_.numbers; ++p) totals[static_cast<std::size_t>(p % l_.channels)] += of(p);
+    l_.each_number(0, l_.slices(), [&](std::int64_t s, std::int64_t p, std::int64_t channel) {
+      totals[static_cast<std::size_t>(channel)] += of(rstds_[s], p, weight_[channel]);
+    });
     Tensor g = Tensor::empty({l_.channels}, in_x_.dtype());
     std::transform(totals.begin(), totals.end(), g.fresh<T>(), [](double total) { return static_cast<T>(total); });
     b_.give(input, std::move(g));
@@ -281,10 +316,11 @@ class ChannelGradients {
   Backward& b_;
   const ChannelLayout& l_;
   bool given_, nontemporal_ = false;
-  Tensor in_x_, in_dy_, weight_, mean_, rstd_, dx_;
+  Tensor in_x_, in_dy_, in_weight_, mean_, rstd_, dx_;
   const T *x_, *dy_;
   T* to_ = nullptr;  // null: dx is not needed
   const double* rstds_;
+  NumbersOr<T> weight_;
   kernels::Scratch<double> centres_{l_.numbers}, sums_{l_.numbers}, products_{l_.numbers};
   Lists<T> lists_{l_, 6};
 };

@@ -1,5 +1,7 @@
 #include "kernels/rows/channel_norm.hpp"
 
+#include "fit/graph/observer.hpp"
+#include "fit/matmul/reproducible.hpp"
 #include "fit/ops/ops.hpp"
 #include "ops/network/channel_norm.hpp"
 #include "support/catch.hpp"
@@ -130,7 +132,8 @@ void check_operation(const Case& c, DType t, double shift) {
 
 const std::vector<Case> cases{{{64, 33}, 0},        {{300, 1030}, 0}, {{4, 6, 5, 7}, 0},    {{2, 40, 70, 70}, 0},
                               {{64, 32}, 4},        {{3, 6}, 3},      {{20, 6, 5, 7}, 2},   {{2, 6, 5, 7}, 6},
-                              {{17, 64, 9, 9}, 32}, {{1, 4, 200}, 1}, {{1, 64, 50, 50}, 8}, {{40, 30}, 15}};
+                              {{17, 64, 9, 9}, 32}, {{1, 4, 200}, 1}, {{1, 64, 50, 50}, 8}, {{40, 30}, 15},
+                              {{64, 64}, 8},        {{30, 40, 3}, 10}};
 
 }  // namespace
 
@@ -174,6 +177,39 @@ TEST_CASE("batch_norm by given statistics: gradients by all operands", "[ops]") 
     const std::vector<Tensor> got = grad({y}, in, {seed}), wanted = grad({z}, in, {seed});
     for (std::size_t i = 0; i < in.size(); ++i) CHECK(allclose(got[i], wanted[i], 1e-12, 1e-12));
   }
+}
+
+TEST_CASE(
+    "batch_norm by given statistics: a number that is not finite spoils no gradient but those of its channel's sums",
+    "[ops]") {
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  Tensor x = tensor({{nan, 1.}, {inf, -inf}, {3., 4.}}).requires_grad_();
+  const Tensor y = batch_norm(x, tensor({0., 1.}), tensor({4., 0.25}), tensor({3., -1.}), {}, 0);
+  const Tensor dx = grad(std::vector<Tensor>{y}, {x}, {tensor({{1., 2.}, {-0., 3.}, {-2., 0.}})})[0];
+  CHECK(same_bits(dx, tensor({{1.5, -4.}, {-0., -6.}, {-3., -0.}})));
+}
+
+TEST_CASE("batch_norm and group_norm are told to observers as one operation", "[ops]") {
+  struct Names : Observer {
+    std::vector<std::string> all;
+    void op_recorded(const OpEvent& e) override { all.emplace_back(e.op); }
+  };
+  const Tensor x = randn({6, 4, 3}), mean = zeros({4}), var = ones({4});
+  Names names;
+  const Observe watching(names);
+  const Tensor y = batch_norm(x, {}, {}), z = group_norm(x, 2), given = batch_norm(x, mean, var);
+  CHECK(names.all == std::vector<std::string>{"batch_norm", "group_norm", "batch_norm"});
+}
+
+TEST_CASE("group_norm in the mode Reproducible: the bits of an example don't depend on the batch", "[ops]") {
+  const Reproducible mode;
+  for (const Shape& shape : {Shape{40, 8, 3}, Shape{5, 8, 300, 150}, Shape{20, 32}})
+    for (const DType t : {float32, float64}) {
+      manual_seed(9);
+      const Tensor x = (randn(shape, float64) + 3).to(t), all = group_norm(x, 4);
+      for (const std::int64_t i : {0, 4})
+        CHECK(same_bits(slice(all, 0, i, i + 1), group_norm(slice(x, 0, i, i + 1), 4)));
+    }
 }
 
 TEST_CASE("batch_norm hands its statistics on: the mean and the unbiased variance", "[ops]") {
