@@ -18,6 +18,12 @@ Tensor composed_glu(const Tensor& x, int axis) {
   return slice(x, axis, 0, n / 2) * sigmoid(slice(x, axis, n / 2, n));
 }
 
+// Whether calls of kernels for each half would take longer than copies of the halves.
+bool has_short_halves(const Shape& shape, int axis) {
+  const kernels::AxisView view(shape, axis);
+  return view.outer > 1 && view.n / 2 * view.inner < 32;
+}
+
 // Calls f(value, gate, result, n) for the offsets of blocks that stay in the L1 cache: n elements of the first half of
 // x, of the second half, and of y.
 template <class F>
@@ -71,6 +77,11 @@ Tensor glu(const Tensor& x, int axis) {
     check::fail("glu", "axis ", axis, " of shape ", x.shape(),
                 " has an odd size: its halves are the value and the gate");
   return with_precision(Precision::rounded, {x}, [&](const Tensor& x) {
+    if (has_short_halves(x.shape(), axis)) {
+      const Tensor y = composed_glu(x, axis);
+      if (detail::thread_state.observed) detail::notify_op({"glu", {{"axis", axis}}}, {x}, &y, 1);  // of the whole
+      return y;
+    }
     Tensor y = Tensor::empty(x.shape().with(axis, n / 2), x.dtype());
     dispatch_compute_floating(x.dtype(), [&](auto zero) { forward<decltype(zero)>(x, axis, y); });
     return record({"glu", {{"axis", axis}}}, {x}, std::move(y), keep::inputs, [axis](Backward& b) {
