@@ -122,22 +122,22 @@ kernels::Scratch<T> window_memory(std::int64_t rows, std::int64_t places) {
 
 // ---- forward ------------------------------------------------------------------------------------------------------
 
-// Some places of one image: y += weight windows. `windows` is the memory for them.
+// Some places and outputs of one image: y += weight windows.
 template <class T>
-void multiply_block(const WindowProducts& c, const WindowBlock& b, const T* image, const T* weight, T* windows, T* y) {
+void multiply_block(const WindowProducts& c, const WindowBlock& b, std::int64_t outputs, const T* image,
+                    const T* weight, const T* windows, T* y) {
   const std::int64_t depth = c.depth(), places = c.w.places();
   if (is_depthwise(c)) {
-    for (std::int64_t o = 0; o < c.outputs; ++o)
+    for (std::int64_t o = 0; o < outputs; ++o)
       kernels::windows<T>().multiply(c.w, b, image, weight + o * depth, y + o * places + b.place);
     return;
   }
-  auto p = product_of<T>(c.outputs, b.places, depth, depth, b.places, places);
+  auto p = product_of<T>(outputs, b.places, depth, depth, b.places, places);
   p.beta = 1;
   if (is_pointwise(c)) {
     p.ldb = places;
     return kernels::gemm(p, weight, image + b.place, y + b.place);
   }
-  kernels::windows<T>().gather(c.w, b, image, windows);
   FIT_KERNELS(kernels::gemm_table, T).gemm_unpacked(p, weight, windows, y + b.place, nullptr);
 }
 
@@ -147,20 +147,25 @@ void forward(const WindowProducts& c, const T* x, const T* weight, const T* bias
   // A block of windows has about 2^14 elements, and whole lines of the micro-kernel.
   const std::int64_t most =
       is_depthwise(c) ? places : std::clamp((std::int64_t{1} << 14) / depth / line * line, line, 8 * line);
-  const std::int64_t blocks = (places + most - 1) / most;
+  const std::int64_t blocks = (places + most - 1) / most, all = std::max<std::int64_t>(images(c) * blocks, 1);
+  // Few blocks are divided by their outputs, for many threads.
+  const std::int64_t parts = std::clamp<std::int64_t>(16 / all, 1, std::max<std::int64_t>(c.outputs / 64, 1));
   const bool gathers = !is_depthwise(c) && !is_pointwise(c);
-  each_range(c, images(c) * blocks, [&](std::int64_t begin, std::int64_t end) {
+  each_range(c, images(c) * blocks * parts, [&](std::int64_t begin, std::int64_t end) {
     const PaddedImage<T> padded(c, {0, c.w.channels, 0, 0}, copies_image(c));
     const auto windows = window_memory<T>(gathers ? depth : 0, most);
     const T* image = nullptr;
     for (std::int64_t task = begin; task < end; ++task) {
-      const std::int64_t i = task / blocks, g = i % c.groups, place = task % blocks * most;
+      const std::int64_t part = task % parts, block = task / parts, i = block / blocks, g = i % c.groups;
+      const std::int64_t place = block % blocks * most, first = c.outputs * part / parts;
+      const std::int64_t outputs = c.outputs * (part + 1) / parts - first;
       const WindowBlock b{0, c.w.channels, place, std::min(most, places - place)};
-      T* const to = y + i * y_size(c);
-      if (task == begin || place == 0) image = padded.read(x + i * x_size(c));
-      for (std::int64_t o = 0; o < c.outputs; ++o)
-        kernels::windows<T>().fill(to + o * places + place, b.places, bias ? bias[g * c.outputs + o] : T(0));
-      multiply_block(c, b, image, weight + g * weight_size(c), windows.get(), to);
+      T* const to = y + i * y_size(c) + first * places;
+      if (task == begin || (place == 0 && part == 0)) image = padded.read(x + i * x_size(c));
+      if (gathers && (task == begin || part == 0)) kernels::windows<T>().gather(c.w, b, image, windows.get());
+      for (std::int64_t o = 0; o < outputs; ++o)
+        kernels::windows<T>().fill(to + o * places + place, b.places, bias ? bias[g * c.outputs + first + o] : T(0));
+      multiply_block(c, b, outputs, image, weight + g * weight_size(c) + first * depth, windows.get(), to);
     }
   });
 }

@@ -173,6 +173,7 @@ std::vector<Case> cases() {
           {{2, 3, 7, 8}, {4, 3, 2, 3}, ConvOptions().padding({3, 4})},  // more zeros than a window
           {{2, 3, 11, 8}, {4, 3, 3, 2}, ConvOptions().stride({3, 1}).dilation({1, 3}).padding({0, 2})},
           {{1, 1, 30, 30}, {1, 1, 29, 29}, same},
+          {{1, 40, 7, 7}, {300, 40, 3, 3}, same},  // few blocks of many outputs
           {{5, 50, 4, 4}, {3, 50, 4, 4}, {}}};
 }
 
