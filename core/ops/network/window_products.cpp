@@ -173,10 +173,10 @@ void forward(const WindowProducts& c, const T* x, const T* weight, const T* bias
 // ---- gradients ----------------------------------------------------------------------------------------------------
 
 // Windows of stride 1 slide over dy, too, to give dx: the outputs are its channels then, and the weight is turned. Many
-// outputs beside few channels would make many windows of it.
+// outputs beside few channels would make many windows of it, and a weight that meets few places is not worth turning.
 bool slides_over_dy(const WindowProducts& c) {
   if (is_pointwise(c)) return true;
-  return c.outputs <= 2 * c.w.channels && c.w.stride_down == 1 && c.w.stride_right == 1 &&
+  return c.n * c.w.places() >= 256 && c.outputs <= 2 * c.w.channels && c.w.stride_down == 1 && c.w.stride_right == 1 &&
          c.above <= c.w.dilation_down * (c.w.height - 1) && c.before <= c.w.dilation_right * (c.w.width - 1);
 }
 WindowProducts over_dy(const WindowProducts& c) {
@@ -280,11 +280,16 @@ void backward_weight(const WindowProducts& c, const T* x, const T* dy, T* dweigh
       });
     }
   });
-  for (std::int64_t part = 1; part < parts; ++part)
-    for (std::int64_t i = 0; i < size; ++i) sums.get()[i] += sums.get()[part * size + i];
   const auto transpose = FIT_KERNELS(kernels::gemm_table, T).transpose;
-  for (std::int64_t g = 0; g < c.groups; ++g)
-    transpose(depth, c.outputs, sums.get() + g * weight_size(c), c.outputs, dweight + g * weight_size(c), depth);
+  parallel_for(c.groups * depth, 1 + (1 << 14) / c.outputs, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t part = 1; part < parts; ++part)
+      for (std::int64_t i = begin * c.outputs; i < end * c.outputs; ++i) sums.get()[i] += sums.get()[part * size + i];
+    for (std::int64_t rows; begin < end; begin += rows) {  // of one group at a time
+      const std::int64_t g = begin / depth, row = begin % depth;
+      rows = std::min(end - begin, depth - row);
+      transpose(rows, c.outputs, sums.get() + begin * c.outputs, c.outputs, dweight + g * weight_size(c) + row, depth);
+    }
+  });
 }
 
 // The result of a convolution, or a gradient of it: each has the same number of operations.
