@@ -223,14 +223,14 @@ Tensor fused_mean(const detail::OpName& name, const PoolCall& c, const Tensor& x
                 [c](Backward& b) { b.give(0, mean_gradient(c, b.shape(0), b.dy())); });
 }
 
-// A maximum is looked for again in the gradient: its place is not kept.
+// A maximum is computed again in the gradient: neither it nor its place is kept.
 Tensor fused_max(const detail::OpName& name, const PoolCall& c, const Tensor& x) {
-  return record(name, {x}, values(c, x), keep::inputs | keep::output, [c](Backward& b) {
+  return record(name, {x}, values(c, x), keep::inputs, [c](Backward& b) {
     if (b.recording())
-      give_by_decomposition(
+      return give_by_decomposition(
           b, [&](const std::vector<Tensor>& in) { return std::vector<Tensor>{composed_pool(c, in[0])}; });
-    else
-      b.give(0, gradient(c, b.shape(0), b.x(0), b.y(), b.dy()));
+    const Tensor x = b.x(0);
+    b.give(0, gradient(c, x.shape(), x, values(c, x), b.dy()));
   });
 }
 

@@ -29,7 +29,7 @@ class LongRange {
       fraction_ = std::frexp(v, &shift);
       exponent_ = shift;
     } else if (e != 0 && e != exponents) {
-      bits += (one_half - e) << 52;
+      bits += (one_half - e) * (std::int64_t{1} << 52);
       std::memcpy(&fraction_, &bits, sizeof bits);
       exponent_ = e - one_half;
     }

@@ -126,7 +126,7 @@ void read_items(Item* items, const T* x, std::int64_t n, bool descending) {
 // Moves the first k items of a slice in sorted order to the front of `items`, which has capacity capacity_for(k). For a
 // slice that is_long() for k.
 std::int64_t capacity_for(std::int64_t k) { return std::max<std::int64_t>(4 * k, 32); }
-bool is_long(std::int64_t n, std::int64_t k) { return n > 2 * capacity_for(k); }
+bool is_long(std::int64_t n, std::int64_t k) { return n > 64 && k <= (n - 1) / 8; }  // n > 2 capacity_for(k)
 template <class Item, class T>
 void select_items(Item* items, const T* x, std::int64_t n, std::int64_t k, bool descending) {
   // Collects candidates. When the buffer is full, keeps the best k; later elements that are not better than the worst
@@ -156,8 +156,11 @@ void select_items(Item* items, const T* x, std::int64_t n, std::int64_t k, bool 
   few ? sort_few(items, count) : std::partial_sort(items, items + k, items + count);
 }
 
-// The first k items of a slice, sorted. `items` has room for items_for(n, k).
-std::int64_t items_for(std::int64_t n, std::int64_t k) { return is_long(n, k) ? capacity_for(k) : 2 * n; }
+// The first k items of a slice, sorted. `items` has room for items_for(n, k). Beside an empty axis, n may be any
+// number.
+std::int64_t items_for(std::int64_t n, std::int64_t k) {
+  return is_long(n, k) ? capacity_for(k) : 2 * std::min(n, std::int64_t{1} << 60);
+}
 template <class Item, class T>
 void first_items(Item* items, const T* x, std::int64_t n, std::int64_t k, bool descending) {
   if (is_long(n, k)) return select_items(items, x, n, k, descending);
