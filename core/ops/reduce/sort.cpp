@@ -156,11 +156,11 @@ void select_items(Item* items, const T* x, std::int64_t n, std::int64_t k, bool 
   few ? sort_few(items, count) : std::partial_sort(items, items + k, items + count);
 }
 
-// The first k items of a slice, sorted. `items` has room for items_for(n, k). Beside an empty axis, n may be any
-// number.
-std::int64_t items_for(std::int64_t n, std::int64_t k) {
-  return is_long(n, k) ? capacity_for(k) : 2 * std::min(n, std::int64_t{1} << 60);
-}
+// Beside an empty axis, n may be any number.
+std::int64_t twice(std::int64_t n) { return 2 * std::min(n, std::int64_t{1} << 60); }
+
+// The first k items of a slice, sorted. `items` has room for items_for(n, k).
+std::int64_t items_for(std::int64_t n, std::int64_t k) { return is_long(n, k) ? capacity_for(k) : twice(n); }
 template <class Item, class T>
 void first_items(Item* items, const T* x, std::int64_t n, std::int64_t k, bool descending) {
   if (is_long(n, k)) return select_items(items, x, n, k, descending);
@@ -285,7 +285,7 @@ std::pair<Tensor, Tensor> sorted(const char* op, const Tensor& x, std::int64_t k
 
 std::pair<Tensor, Tensor> detail::ranked(const char* op, const Tensor& x, int axis, std::int64_t first,
                                          std::int64_t k) {
-  return chosen(op, x, axis, k, 2 * x.shape()[axis], [=](auto* items, const auto* slice, std::int64_t n) {
+  return chosen(op, x, axis, k, twice(x.shape()[axis]), [=](auto* items, const auto* slice, std::int64_t n) {
     return ranked_items(items, slice, n, first, k);
   });
 }

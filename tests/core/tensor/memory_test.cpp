@@ -370,6 +370,7 @@ TEST_CASE("tensors without elements may have axes of any size", "[memory]") {
       CHECK(slice(x, axis, INT64_MIN + 1, INT64_MAX, INT64_MAX).numel() == 0);
       CHECK(slice(x, axis, INT64_MAX, INT64_MIN + 1, INT64_MIN).numel() == 0);
     }
+  CHECK(median(columns, 1).first.shape() == Shape{0});
   CHECK(tril(rows, INT64_MAX).shape() == rows.shape());
   CHECK(triu(columns, INT64_MIN).shape() == columns.shape());
   CHECK(transpose(rows).shape() == columns.shape());
