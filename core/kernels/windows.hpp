@@ -3,9 +3,9 @@
 
 #include "kernels/simd/isa.hpp"
 
-// The windows that slide over images, for convolutions: which elements of x [channels, rows, cols] element (k, l) of
-// all windows reads. x has its zeros around it already, and `slack` numbers behind it that can be read. Copies are
-// exact; sums are rounded by operation, with at least 1 chain of additions.
+// The windows that slide over images, for convolutions and pools: which elements of x [channels, rows, cols] element
+// (k, l) of all windows reads. For convolutions, x has its zeros around it already, and `slack` numbers behind it that
+// can be read. Copies and maxima are exact; sums are rounded by operation, with at least 1 chain of additions.
 namespace fit::kernels {
 
 /// Windows of height x width. A place is that of a window in y [down, right], counted row by row.
@@ -59,8 +59,9 @@ struct PoolKernels {
   void (*max)(const PoolLayout& p, const T* x, T* y);
   // dx[the first element that is y] += dy. Overwrites dy.
   void (*max_back)(const PoolLayout& p, const T* x, const T* y, T* dy, T* dx);
-  // sums += the elements of the window; dx[each element] += dy.
+  // sums += the elements of the window
   void (*add)(const PoolLayout& p, const T* x, double* sums);
+  // dx[each element of the window] += dy
   void (*add_back)(const PoolLayout& p, const T* dy, T* dx);
 };
 

@@ -228,6 +228,7 @@ class ChannelGradients {
   }
 
   void sum_slice(std::int64_t s) {
+    if (!sums_needed()) return;
     const std::int64_t p = s * l_.together, at = p * l_.inner, step = l_.inner == 1 ? l_.together : 1;
     std::fill_n(sums_.get() + p, l_.together, 0.0);
     std::fill_n(products_.get() + p, l_.together, 0.0);
@@ -238,6 +239,7 @@ class ChannelGradients {
   }
 
   void sum() {
+    if (!sums_needed()) return;
     const Tensor seed = l_.with_axis_of(in_dy_, l_.numbers);
     const Reduction r("sum", seed, outer_and_inner);
     const auto to = [](double* totals) { return [totals](std::int64_t p, double total) { totals[p] = total; }; };
@@ -300,6 +302,11 @@ class ChannelGradients {
   }
 
  private:
+  /// A frozen layer by given statistics hands dy on alone.
+  bool sums_needed() const {
+    return !given_ || b_.wants(of_weight) || b_.wants(of_bias) || b_.wants(of_mean) || b_.wants(of_var);
+  }
+
   /// Gives the sum of of(rstd, number, weight) over the numbers of a channel.
   template <class Of>
   void give_total(int input, const Of& of) {
