@@ -5,6 +5,7 @@
 // part is an option: `--muon off` does without Muon, and `--nanogpt --muon on` adds it to nanoGPT's recipe. An idea of
 // your own is a line in model_options(), make_optimizer() or Training::step().
 #include <chrono>
+#include <filesystem>
 #include <iomanip>
 #include <iostream>
 #include <memory>
@@ -23,6 +24,7 @@ const example::Flags recipe = {
     {"--nanogpt", "nanoGPT's recipe instead; options that are given still count"},
     {"--tokens=2.45e6", "letters to train on, with repeats"},
     {"--minutes=1e9", "ends the training after so many"},
+    {"--checkpoint=none", "a file: the training goes on from it, and saves itself there at each share"},
     {"--evaluations=20", "the loss of the validation text is computed after each such share of the second half"},
     {"--batch=16", "windows of 256 letters in a step"},
     {"--warmup=0.02", "share of the steps in which the rates rise"},
@@ -111,7 +113,10 @@ struct Training {
         optimizer(make_optimizer(e, gpt)),
         schedule(make_schedule(e, *optimizer, steps)),
         average(gpt.named_parameters(), decay),
-        windows(text, length) {}
+        windows(text, length) {
+    checkpoint.add("model", gpt).add("optimizer", *optimizer).add("schedule", *schedule).add("windows", windows);
+    if (decay > 0) checkpoint.add("average", average);
+  }
 
   std::int64_t steps_of(const example::Example& e) const {
     const std::int64_t all = e.whole("--tokens", 1, 1e15) / batch / length;
@@ -150,6 +155,7 @@ struct Training {
   std::unique_ptr<optim::Schedule> schedule;
   optim::ExponentialMovingAverage average;
   example::Windows windows;
+  Checkpoint checkpoint;
 };
 
 double minutes_since(std::chrono::steady_clock::time_point start) {
@@ -160,6 +166,10 @@ double minutes_since(std::chrono::steady_clock::time_point start) {
 void race(example::Example& e, const Tensor& letters, const Tensor& validation, std::int64_t kinds) {
   const auto start = std::chrono::steady_clock::now();
   Training training(e, letters, kinds);
+  const std::string& file = e.word("--checkpoint");
+  if (std::filesystem::exists(file)) training.checkpoint.load(file);
+  std::int64_t step = training.checkpoint.step;
+  if (step >= training.steps) throw Error("--checkpoint: the training in " + file + " has taken all its steps");
   plot::TrainingPage& page = e.follow("Speedrun", training.steps, training.gpt);
   const double minutes = e.number("--minutes", 0, 1e9);
   const std::int64_t every = std::max<std::int64_t>(1, training.steps / e.whole("--evaluations", 1, 1e6));
@@ -167,13 +177,15 @@ void race(example::Example& e, const Tensor& letters, const Tensor& validation, 
   std::cout << training.gpt.num_parameters() << " parameters, " << training.steps << " steps of " << tokens_of(1)
             << " letters\n  step      letters  minutes  of them in training   train  validation\n";
   double trained = 0, losses = 0, validated = 0;
-  std::int64_t step = 0, seen = 0;
+  std::int64_t seen = 0;
   for (bool last = false; !last;) {
     const auto begin = std::chrono::steady_clock::now();
     const double lr = training.optimizer->lr(), loss = training.step();
     trained += minutes_since(begin);
     page.add({{"step", ++step}, {"loss", loss}, {"lr", lr}, {"tokens", tokens_of(1)}});
     losses += loss, ++seen;
+    training.checkpoint.step = step;
+    if (file != "none" && step % every == 0) training.checkpoint.save(file);
     last = step == training.steps || minutes_since(start) > minutes;
     const bool due = step % every == 0 && (2 * step >= training.steps || step % (5 * every) == 0);
     if (!due && !last) continue;

@@ -33,6 +33,16 @@ class Windows {
     return starts_[{fit::range(read_ - batch, read_)}];
   }
 
+  /// The starts of this epoch, and how many were read: a part of a Checkpoint.
+  fit::StateDict state_dict() const {
+    return {{"starts", starts_.defined() ? starts_ : fit::zeros({0})},
+            {"read", fit::full({}, static_cast<double>(read_))}};
+  }
+  void load_state_dict(const fit::StateDict& state) {
+    starts_ = state.at(0).second;
+    read_ = static_cast<std::int64_t>(state.at(1).second.item());
+  }
+
  private:
   std::int64_t letters_, length_, read_ = 0;
   fit::Tensor starts_;
