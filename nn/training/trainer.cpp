@@ -97,70 +97,78 @@ std::int64_t Trainer::restore() {
   return checkpoint_.step;
 }
 
+// What one run() counts.
+struct Trainer::Run {
+  ProgressBar bar;
+  TrainerResult result;
+  std::int64_t batches = 0, tokens = 0;  // of the current step
+  std::int64_t tokens_since = 0;         // since the last row of the metrics
+};
+
 TrainerResult Trainer::run() {
   const InterruptGuard interrupt;
   const std::shared_ptr<void> folder = begin();
-  ProgressBar bar(options_.steps(), checkpoint_.step, world_.rank() == 0 ? options_.display() : Display::none);
-  TrainerResult result;
-  result.loss = loss_before();
+  Run run{ProgressBar(options_.steps(), checkpoint_.step, world_.rank() == 0 ? options_.display() : Display::none), {}};
+  run.result.loss = loss_before();
   try {
-    train(bar, result);
+    train(run);
   } catch (const dist::AgreedError&) {
-    save_after_error(bar);
+    save_after_error(run.bar);
     throw;
   } catch (...) {
     files_->reset_buffers();
-    if (world_.size() == 1) save_after_error(bar);  // saving needs all ranks
+    if (world_.size() == 1) save_after_error(run.bar);  // saving needs all ranks
     throw;
   }
   files_->save_last();
-  result.end = interrupted() ? End::interrupted : early_.stop() ? End::stopped_early : End::done;
-  result.step = checkpoint_.step;
-  result.best_validation = early_.best();
-  finish(bar, result);
-  return result;
+  run.result.end = interrupted() ? End::interrupted : early_.stop() ? End::stopped_early : End::done;
+  run.result.step = checkpoint_.step;
+  run.result.best_validation = early_.best();
+  finish(run);
+  return run.result;
 }
 
-void Trainer::train(ProgressBar& bar, TrainerResult& result) {
-  const std::int64_t before = checkpoint_.step;
-  double loss = 0;
-  std::int64_t batches = 0, tokens = 0;  // of the current step
-  std::int64_t tokens_since = 0;         // since the last row of the metrics
+void Trainer::train(Run& run) {
+  const std::int64_t first = checkpoint_.step + 1;
   constexpr int max_empty = 100;
   int empty = 0;               // the last epochs, without batches
   parallel_->discard_parts();  // of a run that an exception has ended
-  if (lacks_validation()) make_up_validation(bar);
-  while (batches > 0 || !over()) {  // a started step is completed, also across epochs
+  if (lacks_validation()) make_up_validation(run.bar);
+  while (run.batches > 0 || !over()) {  // a started step is completed, also across epochs
     if (empty == max_empty)
       dist::fail_alike("Trainer", "the loader gave no batch in ", max_empty, " epochs, in step ", checkpoint_.step + 1,
                        ": its sampler must give examples");
     ++empty;
     for (const Batch& batch : loader_) {
       empty = 0;
-      if (batches == 0) zero_grad(), row_.clear();
-      loss = backward(batch, ++batches);
-      tokens += tokens_(batch);
-      if (batches < options_.accumulate()) continue;
-      agree(tokens);
+      if (run.batches == 0) zero_grad(), row_.clear();
+      const double loss = backward(batch, ++run.batches);
+      run.tokens += tokens_(batch);
+      if (run.batches < options_.accumulate()) continue;
+      agree(run.tokens);
       step(loss);
-      if (checkpoint_.step == before + 1) warn_without_gradient(bar, result);
-      bar.update(checkpoint_.step, loss, tokens);
-      row_["rate"] = bar.rate();
-      result.loss = loss;
-      tokens_since += std::exchange(tokens, 0);
-      batches = 0;
-      if (validation_is_due()) validate(bar);
-      if (heads_.look && due(heads_.every)) look();
-      if (row_is_due()) {
-        metrics_.add(row_);
-        TrainingRow row = std::exchange(row_, {});
-        row["tokens"] = static_cast<double>(std::exchange(tokens_since, 0));
-        tell([&](TrainingListener& listener) { listener.on_step(row); });
-      }
+      if (checkpoint_.step == first) warn_without_gradient(run);
+      report(run, loss);
       if (over()) break;
       if (save_due_ || due(options_.save_every() > 0 ? options_.save_every() : validation_.every)) files_->save_last();
     }
   }
+}
+
+// Tells of the step that has ended, after its validation.
+void Trainer::report(Run& run, double loss) {
+  run.bar.update(checkpoint_.step, loss, run.tokens);
+  row_["rate"] = run.bar.rate();
+  run.result.loss = loss;
+  run.tokens_since += std::exchange(run.tokens, 0);
+  run.batches = 0;
+  if (validation_is_due()) validate(run.bar);
+  if (heads_.look && due(heads_.every)) look();
+  if (!row_is_due()) return;
+  metrics_.add(row_);
+  TrainingRow row = std::exchange(row_, {});
+  row["tokens"] = static_cast<double>(std::exchange(run.tokens_since, 0));
+  tell([&](TrainingListener& listener) { listener.on_step(row); });
 }
 
 bool Trainer::row_is_due() const {
@@ -175,17 +183,17 @@ void Trainer::save_after_error(ProgressBar& bar) noexcept try {
 } catch (...) {  // run() rethrows the first error
 }
 
-void Trainer::warn_without_gradient(ProgressBar& bar, TrainerResult& result) const {
+void Trainer::warn_without_gradient(Run& run) const {
   constexpr std::size_t max_names = 5;
   std::string list;
   std::size_t count = 0;
   for (const auto& [name, p] : trained()) {
     if (p.has_grad() || optim::steps_in_backward(p)) continue;
-    result.without_gradient.push_back(name);
+    run.result.without_gradient.push_back(name);
     if (++count <= max_names) list += (count == 1 ? "" : ", ") + name;
   }
   if (count > max_names) list += " and " + std::to_string(count - max_names) + " more";
-  if (count > 0) bar.print("Without a gradient in the first step, as the loss does not depend on them: " + list);
+  if (count > 0) run.bar.print("Without a gradient in the first step, as the loss does not depend on them: " + list);
 }
 
 void Trainer::log(const std::string& name, double value) {
@@ -334,14 +342,14 @@ void Trainer::look() {
 
 bool Trainer::over() const { return checkpoint_.step >= options_.steps() || early_.stop() || interrupted(); }
 
-void Trainer::finish(ProgressBar& bar, const TrainerResult& result) {
-  bar.finish();
-  if (result.end == End::interrupted)
-    bar.print("Stopped in step " + std::to_string(checkpoint_.step) +
-              (options_.out().empty() ? "; nothing is saved, as no folder was given"
-                                      : "; saved in " + files_->path("last.safetensors") +
-                                            ": to go on, run it again with resume set and the same folder"));
-  tell([&](TrainingListener& listener) { listener.on_end(result); });
+void Trainer::finish(Run& run) {
+  run.bar.finish();
+  if (run.result.end == End::interrupted)
+    run.bar.print("Stopped in step " + std::to_string(checkpoint_.step) +
+                  (options_.out().empty() ? "; nothing is saved, as no folder was given"
+                                          : "; saved in " + files_->path("last.safetensors") +
+                                                ": to go on, run it again with resume set and the same folder"));
+  tell([&](TrainingListener& listener) { listener.on_end(run.result); });
 }
 
 }  // namespace fit

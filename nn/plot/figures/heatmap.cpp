@@ -268,75 +268,108 @@ std::int64_t grid_columns(std::int64_t n) {
 }
 
 // A grid of panels with one colour scale. A single heat map is a grid of one. The labels are for `rows` x `cols`.
-Figure grid(const char* op, const std::vector<Matrix>& matrices, std::int64_t all_rows, std::int64_t all_cols,
-            const Options& options, bool name_heads) {
-  const Matrix& first = matrices.front();
-  const Look& look = look_of(options.theme());
-  const auto x = labels_of(op, "column", options.x(), all_cols, first.col_block);
-  const auto y = labels_of(op, "row", options.y(), all_rows, first.row_block);
-  const Scale scale = scale_of(matrices, options);
-  const auto count = static_cast<std::int64_t>(matrices.size());
-  const std::int64_t columns = options.columns() > 0 ? std::min(options.columns(), count) : grid_columns(count);
-  const std::int64_t rows = (count + columns - 1) / columns;
-  const double given = options.cell_size();
-  const bool wanted = wants_values(first, options) && (count == 1 || options.annotate().value_or(false));
-  const auto too_wide = [given](const Matrix& m) { return widest_value(m) + 4 > given; };
-  // Numbers that run into each other can't be read: cells of a given size that are too small have none.
-  const bool values = wanted && (given == 0 || std::none_of(matrices.begin(), matrices.end(), too_wide));
-  const Cells chosen = cell_size(first, values, count == 1 && !options.x().empty(),
-                                 count == 1 ? 380 : std::max(150.0, 720.0 / static_cast<double>(columns)));
-  const Cells cell = given > 0 ? Cells{given, given} : chosen;
-  const Panel model{first, scale, x, y, cell, values, look};
-  const ColumnLabels below = column_labels(x, cell.w);
-  const double w = model.width(), h = model.height();
-  const double gap = 18, head_height = name_heads ? 22 : 0;
-  const double cells_w = w * static_cast<double>(columns) + gap * static_cast<double>(columns - 1);
-  const double cells_h = (h + head_height) * static_cast<double>(rows) + gap * static_cast<double>(rows - 1);
+class Grid {
+ public:
+  Grid(const char* op, const std::vector<Matrix>& all, std::int64_t rows, std::int64_t cols, const Options& options,
+       bool name_heads)
+      : matrices_(all),
+        options_(options),
+        x_(labels_of(op, "column", options.x(), cols, all[0].col_block)),
+        y_(labels_of(op, "row", options.y(), rows, all[0].row_block)),
+        scale_(scale_of(all, options)),
+        count_(static_cast<std::int64_t>(all.size())),
+        columns_(options.columns() > 0 ? std::min(options.columns(), count_) : grid_columns(count_)),
+        values_(shows_values()),
+        cell_(cells()),
+        head_height_(name_heads ? 22 : 0),
+        cells_w_(extent(columns_, panel(0).width())),
+        cells_h_(extent((count_ + columns_ - 1) / columns_, panel(0).height() + head_height_)),
+        title_(shorten(printable(options.title()), longest_title)),
+        note_(note_on(all[0])),
+        below_(column_labels(x_, cell_.w)),
+        bar_(scale_, look_, cells_h_ - head_height_, options.bar_label()) {}
 
-  const std::string title = shorten(printable(options.title()), longest_title), note = note_on(first);
-  const double title_w = std::max(title_width(title, title_size), text_width(note, tick_size));
-  double left = padding + (options.ylabel().empty() ? 0 : axis_height) + widest_label(y, model.row_stride()) + tick_gap;
-  left = std::max({left, padding + below.left, padding + (title_w - cells_w) / 2});
-  const double top = padding + (title.empty() ? 0 : title_height);
-  const double cells_bottom = top + cells_h;
-  const ColorBar bar(scale, look, cells_h - head_height, options.bar_label());
-  const double right = left + cells_w + (options.colorbar() ? bar_gap + bar.width() : 0);
-  const double width = std::max(right, left + cells_w / 2 + title_w / 2) + padding;
-  const double note_height = note.empty() ? 0 : axis_height;
-  const double height =
-      cells_bottom + tick_gap + below.height + (options.xlabel().empty() ? 0 : axis_height) + note_height + padding - 4;
-
-  Drawing drawing;
-  drawing.add(Description{description(first, scale)});
-  if (!title.empty())
-    drawing.text(left + cells_w / 2, padding + title_size * 0.8, title, {title_size, Anchor::middle, look.ink, true});
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t row = i / columns, column = i % columns;
-    const double px = left + static_cast<double>(column) * (w + gap);
-    const double py = top + static_cast<double>(row) * (h + head_height + gap) + head_height;
-    const Panel panel{matrices[i], scale, x, y, cell, values, look};
-    panel.draw_cells(drawing, px, py);
-    if (name_heads) drawing.text(px + w / 2, py - 8, head_title(i), {label_size, Anchor::middle, look.ink});
-    if (column == 0) panel.draw_row_labels(drawing, px, py);
-    if (i + columns >= count) panel.draw_column_labels(drawing, px, py + h, below);
+  Figure figure() const {
+    Drawing drawing;
+    drawing.add(Description{description(matrices_[0], scale_)});
+    const double middle = left() + cells_w_ / 2, title_y = padding + title_size * 0.8;
+    if (!title_.empty()) drawing.text(middle, title_y, title_, {title_size, Anchor::middle, look_.ink, true});
+    for (std::int64_t i = 0; i < count_; ++i) draw_panel(drawing, i);
+    draw_axis(drawing, middle, height() - note_height() - padding, options_.xlabel(), 0);
+    draw_axis(drawing, padding + label_size * 0.8, top() + cells_h_ / 2, options_.ylabel(), -90);
+    if (!note_.empty()) drawing.text(middle, height() - padding, note_, {tick_size, Anchor::middle, look_.soft_ink});
+    if (options_.colorbar()) bar_.draw(drawing, left() + cells_w_ + bar_gap, top() + head_height_);
+    return {width(), height(), options_.theme(), std::move(drawing)};
   }
-  const auto label = [&](double at_x, double at_y, const std::string& s, double angle) {
-    if (!s.empty())
-      drawing.text(at_x, at_y, shorten(s, longest_title), {label_size, Anchor::middle, look.ink, false, angle, "axis"});
-  };
-  label(left + cells_w / 2, height - note_height - padding, options.xlabel(), 0);
-  label(padding + label_size * 0.8, top + cells_h / 2, options.ylabel(), -90);
-  if (!note.empty())
-    drawing.text(left + cells_w / 2, height - padding, note, {tick_size, Anchor::middle, look.soft_ink});
-  if (options.colorbar()) bar.draw(drawing, left + cells_w + bar_gap, top + head_height);
-  return {width, height, options.theme(), std::move(drawing)};
-}
+
+ private:
+  static constexpr double gap = 18;  // between panels
+
+  // Numbers that run into each other can't be read: cells of a given size that are too small have none.
+  bool shows_values() const {
+    const double given = options_.cell_size();
+    return wants_values(matrices_[0], options_) && (count_ == 1 || options_.annotate().value_or(false)) &&
+           (given == 0 || std::none_of(matrices_.begin(), matrices_.end(),
+                                       [given](const Matrix& m) { return widest_value(m) + 4 > given; }));
+  }
+  Cells cells() const {
+    if (const double given = options_.cell_size(); given > 0) return {given, given};
+    const double area = count_ == 1 ? 380 : std::max(150.0, 720.0 / static_cast<double>(columns_));
+    return cell_size(matrices_[0], values_, count_ == 1 && !options_.x().empty(), area);
+  }
+  static double extent(std::int64_t n, double each) { return static_cast<double>(n) * (each + gap) - gap; }
+  Panel panel(std::int64_t i) const { return {matrices_[i], scale_, x_, y_, cell_, values_, look_}; }
+
+  double title_w() const { return std::max(title_width(title_, title_size), text_width(note_, tick_size)); }
+  double left() const {
+    const double labels = (options_.ylabel().empty() ? 0 : axis_height) + widest_label(y_, panel(0).row_stride());
+    return padding + std::max({labels + tick_gap, below_.left, (title_w() - cells_w_) / 2});
+  }
+  double top() const { return padding + (title_.empty() ? 0 : title_height); }
+  double width() const {
+    const double right = left() + cells_w_ + (options_.colorbar() ? bar_gap + bar_.width() : 0);
+    return std::max(right, left() + (cells_w_ + title_w()) / 2) + padding;
+  }
+  double note_height() const { return note_.empty() ? 0 : axis_height; }
+  double height() const {
+    return top() + cells_h_ + tick_gap + below_.height + (options_.xlabel().empty() ? 0 : axis_height) + note_height() +
+           padding - 4;
+  }
+
+  void draw_panel(Drawing& drawing, std::int64_t i) const {
+    const Panel p = panel(i);
+    const double x = left() + static_cast<double>(i % columns_) * (p.width() + gap);
+    const double y = top() + static_cast<double>(i / columns_) * (p.height() + head_height_ + gap) + head_height_;
+    p.draw_cells(drawing, x, y);
+    if (head_height_ > 0)
+      drawing.text(x + p.width() / 2, y - 8, head_title(i), {label_size, Anchor::middle, look_.ink});
+    if (i % columns_ == 0) p.draw_row_labels(drawing, x, y);
+    if (i + columns_ >= count_) p.draw_column_labels(drawing, x, y + p.height(), below_);
+  }
+  void draw_axis(Drawing& drawing, double x, double y, const std::string& name, double angle) const {
+    if (!name.empty())
+      drawing.text(x, y, shorten(name, longest_title), {label_size, Anchor::middle, look_.ink, false, angle, "axis"});
+  }
+
+  const std::vector<Matrix>& matrices_;
+  const Options& options_;
+  const Look& look_ = look_of(options_.theme());
+  std::vector<std::string> x_, y_;
+  Scale scale_;
+  std::int64_t count_, columns_;
+  bool values_;
+  Cells cell_;
+  double head_height_, cells_w_, cells_h_;
+  std::string title_, note_;
+  ColumnLabels below_;
+  ColorBar bar_;
+};
 
 }  // namespace
 
 Figure heatmap(const Tensor& matrix, const Options& options) {
   const Matrix m = matrix_of("plot::heatmap", matrix, most_drawn, options.mask());
-  return grid("plot::heatmap", {m}, matrix.size(0), matrix.size(1), options, false);
+  return Grid("plot::heatmap", {m}, matrix.size(0), matrix.size(1), options, false).figure();
 }
 
 Figure heads(const Tensor& weights, const Options& options) {
@@ -361,7 +394,7 @@ Figure heads(const Tensor& weights, const Options& options) {
   Options shared = options;
   if (shared.xlabel().empty()) shared.xlabel("Key");
   if (shared.ylabel().empty()) shared.ylabel("Query");
-  return grid(op, matrices, shown.size(1), shown.size(2), shared, true);
+  return Grid(op, matrices, shown.size(1), shown.size(2), shared, true).figure();
 }
 
 Figure heads(const Tensor& weights, const std::vector<std::string>& tokens, const std::string& title) {

@@ -164,9 +164,11 @@ class Trainer {
   TrainerResult run();
 
  private:
+  struct Run;
   std::shared_ptr<void> begin();
   bool check_steps_in_backward() const;
-  void train(ProgressBar& bar, TrainerResult& result);
+  void train(Run& run);
+  void report(Run& run, double loss);
   double backward(const data::Batch& batch, std::int64_t number);
   double loss_before() const;
   Tensor loss_of(const data::Batch& batch, const data::DataLoader& loader) const;
@@ -191,13 +193,13 @@ class Trainer {
     if (world_.rank() == 0)
       for (const auto& listener : listeners_) f(*listener);
   }
-  void warn_without_gradient(ProgressBar& bar, TrainerResult& result) const;
+  void warn_without_gradient(Run& run) const;
   bool due(std::int64_t every) const {
     return every > 0 && (checkpoint_.step % every == 0 || checkpoint_.step == options_.steps());
   }
   bool validation_is_due() const { return validation_.loss && due(validation_.every); }
   bool over() const;
-  void finish(ProgressBar& bar, const TrainerResult& result);
+  void finish(Run& run);
 
   nn::Layer& model_;
   optim::Optimizer& optimizer_;
