@@ -96,8 +96,8 @@ struct Convolution {
   }
 };
 
-// By operations: im2col (the elements of all windows side by side), then a matrix product. For bfloat16, and for
-// derivatives of gradients.
+// By operations: im2col (the elements of all windows side by side), then a matrix product. For derivatives of
+// gradients.
 Tensor composed_convolution(const Convolution& c, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const bool padded = c.above() > 0 || c.before() > 0;
   const Tensor image = c.axes == 1 ? unsqueeze(x, 2) : x;
@@ -126,39 +126,42 @@ WindowProducts products_of(const Convolution& c, const Shape& x, const Shape& we
           c.before()};
 }
 
-// As one operation, which keeps x instead of the windows.
+// As one operation, which keeps x instead of the windows. low: x is bfloat16, and products are of such values, with
+// sums in float32; weight and bias may have any type.
 Tensor fused_convolution(const detail::OpName& name, const Convolution& c, const Tensor& x, const Tensor& weight,
-                         const Tensor& bias) {
+                         const Tensor& bias, bool low) {
   const WindowProducts p = products_of(c, x.shape(), weight.shape());
   const Shape shape =
       c.axes == 1 ? Shape{p.n, weight.shape()[0], p.w.right} : Shape{p.n, weight.shape()[0], p.w.down, p.w.right};
-  return record(name, {x, weight, bias}, window_products(p, shape, x, weight, bias), keep::inputs, [c, p](Backward& b) {
+  const DType type = low ? factor_dtype(p) : x.dtype();
+  const auto wide = [low](const Tensor& t) { return low && t.defined() ? t.to(float32) : t; };
+  const auto factor = [low, type](const Tensor& weight) { return low ? weight.to(bfloat16).to(type) : weight; };
+  Tensor y;
+  {
+    const NoGrad no_grad;
+    y = window_products(p, shape, wide(x), factor(weight), wide(bias)).to(x.dtype());
+  }
+  return record(name, {x, weight, bias}, std::move(y), keep::inputs, [c, p, type, wide, factor](Backward& b) {
     if (b.recording())
       return give_by_decomposition(b, [&](const std::vector<Tensor>& in) {
-        return std::vector<Tensor>{composed_convolution(c, in[0], in[1], in[2])};
+        return std::vector<Tensor>{composed_convolution(c, in[0], in[1], in[2]).to(b.dy().dtype())};
       });
-    if (b.wants(0)) b.give(0, window_products_dx(p, b.shape(0), b.dy(), b.x(1)));
-    if (b.wants(1)) b.give(1, window_products_dweight(p, b.shape(1), b.x(0), b.dy()));
-    if (b.wants(2)) b.give(2, sum(b.dy(), c.axes == 1 ? Axes{0, 2} : Axes{0, 2, 3}));
+    const Tensor dy = b.dy(), wide_dy = wide(dy);
+    const auto give = [&](int i, const Tensor& dx) { b.give(i, dx.to(b.x(i).dtype())); };
+    if (b.wants(0)) give(0, window_products_dx(p, b.shape(0), wide_dy, factor(b.x(1))));
+    if (b.wants(1)) give(1, window_products_dweight(p, b.shape(1), wide(b.x(0)), type == bfloat16 ? dy : wide_dy));
+    if (b.wants(2)) give(2, sum(wide_dy, c.axes == 1 ? Axes{0, 2} : Axes{0, 2, 3}));
   });
-}
-
-Tensor low_convolution(const detail::OpName& name, const Convolution& c, const Tensor& x, const Tensor& weight,
-                       const Tensor& bias) {
-  const bool cast = autocast_dtype() == bfloat16;
-  Tensor y = composed_convolution(c, cast ? x.to(bfloat16) : x, weight, bias);
-  if (cast) y = y.to(bfloat16);
-  if (detail::thread_state.observed) detail::notify_op(name, {x, weight, bias}, &y, 1);  // of the whole
-  return y;
 }
 
 Tensor convolution(const Convolution& c, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return with_precision(Precision::rounded_or_native, {x, weight}, [&](const Tensor& x, const Tensor& weight) {
     return c.named([&](const detail::OpName& name) {
-      if (product_dtype(x.dtype(), weight.dtype()) == bfloat16) return low_convolution(name, c, x, weight, bias);
+      if (product_dtype(x.dtype(), weight.dtype()) == bfloat16)
+        return fused_convolution(name, c, x.to(bfloat16), weight, bias, true);
       DType t = promote(x.dtype(), weight.dtype());
       if (bias.defined()) t = promote(t, bias.dtype());
-      return fused_convolution(name, c, x.to(t), weight.to(t), bias.defined() ? bias.to(t) : bias);
+      return fused_convolution(name, c, x.to(t), weight.to(t), bias.defined() ? bias.to(t) : bias, false);
     });
   });
 }

@@ -4,7 +4,7 @@
 
 #include "base/scratch.hpp"
 #include "fit/threads/parallel.hpp"
-#include "matmul/gemm.hpp"
+#include "matmul/gemm_bf16.hpp"
 #include "ops/linalg/flop_counter.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -73,6 +73,18 @@ kernels::GemmParams<T> product_of(std::int64_t m, std::int64_t n, std::int64_t k
   return p;
 }
 
+// out = op(a) op(b) + beta out. Of a and b, one may be BFloat16.
+template <class T, class A, class B>
+void multiply(const kernels::GemmParams<T>& p, const A* a, const B* b, T* out) {
+  if constexpr (std::is_same_v<A, B>) {
+    kernels::gemm(p, a, b, out);
+  } else {
+    auto narrow = kernels::contiguous<BFloat16>(p.m, p.n, p.k, p.transpose_a, p.transpose_b);
+    narrow.lda = p.lda, narrow.ldb = p.ldb, narrow.ldc = p.ldc, narrow.beta = p.beta;
+    kernels::gemm(narrow, a, b, out);
+  }
+}
+
 // Whether windows are read from a copy of the image, for the zeros around it, or because gather() reads beyond it.
 bool copies_image(const WindowProducts& c) {
   return c.above > 0 || c.before > 0 || (c.w.stride_right == 1 && !is_depthwise(c) && !is_pointwise(c));
@@ -123,30 +135,34 @@ kernels::Scratch<T> window_memory(std::int64_t rows, std::int64_t places) {
 // ---- forward ------------------------------------------------------------------------------------------------------
 
 // Some places and outputs of one image: y += weight windows.
-template <class T>
+template <class T, class W>
 void multiply_block(const WindowProducts& c, const WindowBlock& b, std::int64_t outputs, const T* image,
-                    const T* weight, const T* windows, T* y) {
+                    const W* weight, const T* windows, T* y) {
   const std::int64_t depth = c.depth(), places = c.w.places();
-  if (is_depthwise(c)) {
-    for (std::int64_t o = 0; o < outputs; ++o)
-      kernels::windows<T>().multiply(c.w, b, image, weight + o * depth, y + o * places + b.place);
-    return;
-  }
+  if constexpr (std::is_same_v<T, W>)
+    if (is_depthwise(c)) {
+      for (std::int64_t o = 0; o < outputs; ++o)
+        kernels::windows<T>().multiply(c.w, b, image, weight + o * depth, y + o * places + b.place);
+      return;
+    }
   auto p = product_of<T>(outputs, b.places, depth, depth, b.places, places);
   p.beta = 1;
   if (is_pointwise(c)) {
     p.ldb = places;
-    return kernels::gemm(p, weight, image + b.place, y + b.place);
+    return multiply(p, weight, image + b.place, y + b.place);
   }
-  FIT_KERNELS(kernels::gemm_table, T).gemm_unpacked(p, weight, windows, y + b.place, nullptr);
+  if constexpr (std::is_same_v<T, W>)
+    FIT_KERNELS(kernels::gemm_table, T).gemm_unpacked(p, weight, windows, y + b.place, nullptr);
+  else
+    multiply(p, weight, windows, y + b.place);
 }
 
-template <class T>
-void forward(const WindowProducts& c, const T* x, const T* weight, const T* bias, T* y) {
+template <class T, class W>
+void forward(const WindowProducts& c, const T* x, const W* weight, const T* bias, T* y) {
   const std::int64_t depth = c.depth(), places = c.w.places(), line = kernels::panel_width;
-  // A block of windows has about 2^14 elements, and whole lines of the micro-kernel.
-  const std::int64_t most =
-      is_depthwise(c) ? places : std::clamp((std::int64_t{1} << 14) / depth / line * line, line, 8 * line);
+  // A block of windows has about 2^14 elements, and whole lines of the micro-kernel. It is larger where it is packed.
+  constexpr std::int64_t elements = std::is_same_v<T, W> ? 1 << 14 : 1 << 17;
+  const std::int64_t most = is_depthwise(c) ? places : std::clamp(elements / depth / line * line, line, 8 * line);
   const std::int64_t blocks = (places + most - 1) / most, all = std::max<std::int64_t>(images(c) * blocks, 1);
   // Few blocks are divided by their outputs, for many threads.
   const std::int64_t parts = std::clamp<std::int64_t>(16 / all, 1, std::max<std::int64_t>(c.outputs / 64, 1));
@@ -190,29 +206,30 @@ WindowProducts over_dy(const WindowProducts& c) {
 }
 // [groups outputs, channels, height, width] as [groups channels, outputs, height, width], from the last element of a
 // window to the first.
-template <class T>
-void turn(const WindowProducts& c, const T* weight, T* out) {
+template <class W>
+void turn(const WindowProducts& c, const W* weight, W* out) {
   for (std::int64_t g = 0; g < c.groups; ++g, weight += weight_size(c))
     for (std::int64_t channel = 0; channel < c.w.channels; ++channel)
       for (std::int64_t o = 0; o < c.outputs; ++o, out += c.w.in_window()) {
-        const T* const window = weight + (o * c.w.channels + channel) * c.w.in_window();
+        const W* const window = weight + (o * c.w.channels + channel) * c.w.in_window();
         std::reverse_copy(window, window + c.w.in_window(), out);
       }
 }
 
-template <class T>
-void backward_x(const WindowProducts& c, const T* dy, const T* weight, T* dx) {
+template <class T, class W>
+void backward_x(const WindowProducts& c, const T* dy, const W* weight, T* dx) {
   if (slides_over_dy(c)) {
-    const kernels::Scratch<T> turned(c.groups * weight_size(c));
+    const kernels::Scratch<W> turned(c.groups * weight_size(c));
     turn(c, weight, turned.get());
-    return forward<T>(over_dy(c), dy, turned.get(), nullptr, dx);
+    return forward<T, W>(over_dy(c), dy, turned.get(), nullptr, dx);
   }
   const ChannelBlocks channels(c);
   const std::int64_t depth = c.depth(), places = c.w.places(), lines = c.w.in_window();
   each_task(c, images(c) * channels.count, [&](std::int64_t task) {
     const std::int64_t i = task / channels.count, g = i % c.groups;
     WindowBlock all = channels.block(task % channels.count);
-    const T *const from = dy + i * y_size(c), *const w = weight + g * weight_size(c) + all.channel * lines;
+    const T* const from = dy + i * y_size(c);
+    const W* const w = weight + g * weight_size(c) + all.channel * lines;
     T* const to = dx + i * x_size(c) + all.channel * x_plane(c);
     const std::int64_t rows = all.channels * lines;
     const PaddedImage<T> image(c, all);
@@ -222,7 +239,7 @@ void backward_x(const WindowProducts& c, const T* dy, const T* weight, T* dx) {
     each_block(c, all, places_together, [&](const WindowBlock& b) {
       auto p = product_of<T>(rows, b.places, c.outputs, depth, places, b.places);
       p.transpose_a = true;
-      kernels::gemm(p, w, from + b.place, windows.get());
+      multiply(p, w, from + b.place, windows.get());
       kernels::windows<T>().scatter(c.w, b, windows.get(), image.get());
     });
     image.write(to);
@@ -250,9 +267,10 @@ void depthwise_weight(const WindowProducts& c, const T* x, const T* dy, T* dweig
 
 // The transpose [depth, outputs] of each group, because the windows are the taller matrix. Of few groups and channels,
 // the images are divided into parts, whose sums are added.
-template <class T>
-void backward_weight(const WindowProducts& c, const T* x, const T* dy, T* dweight) {
-  if (is_depthwise(c)) return depthwise_weight(c, x, dy, dweight);
+template <class T, class Y>
+void backward_weight(const WindowProducts& c, const T* x, const Y* dy, T* dweight) {
+  if constexpr (std::is_same_v<T, Y>)
+    if (is_depthwise(c)) return depthwise_weight(c, x, dy, dweight);
   const ChannelBlocks channels(c);
   const std::int64_t depth = c.depth(), places = c.w.places(), lines = c.w.in_window();
   const std::int64_t pieces = c.groups * channels.count, size = c.groups * weight_size(c);
@@ -276,7 +294,7 @@ void backward_weight(const WindowProducts& c, const T* x, const T* dy, T* dweigh
         auto p = product_of<T>(rows, c.outputs, b.places, gathers ? b.places : places, places, c.outputs);
         p.transpose_b = true;
         p.beta = 1;
-        kernels::gemm(p, gathers ? gathered.get() : read + b.place, dy + i * y_size(c) + b.place, to);
+        multiply(p, gathers ? gathered.get() : read + b.place, dy + i * y_size(c) + b.place, to);
       });
     }
   });
@@ -292,37 +310,49 @@ void backward_weight(const WindowProducts& c, const T* x, const T* dy, T* dweigh
   });
 }
 
-// The result of a convolution, or a gradient of it: each has the same number of operations.
+// The result of a convolution, or a gradient of it: each has the same number of operations. Calls f(result, numbers of
+// `wide`, which has its type, numbers of `factor`).
 template <class F>
-Tensor filled(const WindowProducts& c, const Shape& shape, DType t, const F& f) {
+Tensor filled(const WindowProducts& c, const Shape& shape, const Tensor& wide, const Tensor& factor, const F& f) {
   detail::count_product(c.outputs, c.w.places(), c.depth(), images(c));
-  Tensor y = Tensor::empty(shape, t);
-  if (y.numel() > 0) dispatch_compute_floating(t, [&](auto zero) { f(y.fresh<decltype(zero)>(), zero); });
+  Tensor y = Tensor::empty(shape, wide.dtype());
+  if (y.numel() > 0)
+    dispatch_compute_floating(wide.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      T* const to = y.fresh<T>();
+      const T* const from = wide.data<T>().data();
+      if constexpr (std::is_same_v<T, float>)
+        if (factor.dtype() == bfloat16) return f(to, from, factor.data<BFloat16>().data());
+      f(to, from, factor.data<T>().data());
+    });
   return y;
-}
-
-template <class T>
-const T* numbers(const Tensor& t, T) {
-  return t.defined() ? t.data<T>().data() : nullptr;
 }
 
 }  // namespace
 
+// Instructions for bfloat16 multiply 32 elements of a window together, and gain nothing for small windows. Neither x
+// nor dy may have one channel: see is_depthwise().
+DType factor_dtype(const WindowProducts& c) {
+  const bool gains = c.depth() >= 64 && c.w.channels > 1 && c.outputs > 1;
+  return gains && kernels::multiplies_bf16() ? bfloat16 : float32;
+}
+
 Tensor window_products(const WindowProducts& c, const Shape& shape, const Tensor& x, const Tensor& weight,
                        const Tensor& bias) {
-  return filled(c, shape, x.dtype(), [&](auto* y, auto zero) {
-    forward(c, numbers(x, zero), numbers(weight, zero), numbers(bias, zero), y);
+  return filled(c, shape, x, weight, [&](auto* y, const auto* x, const auto* weight) {
+    using T = std::remove_pointer_t<decltype(y)>;
+    forward(c, x, weight, bias.defined() ? bias.data<T>().data() : nullptr, y);
   });
 }
 
 Tensor window_products_dx(const WindowProducts& c, const Shape& shape, const Tensor& dy, const Tensor& weight) {
-  return filled(c, shape, dy.dtype(),
-                [&](auto* dx, auto zero) { backward_x(c, numbers(dy, zero), numbers(weight, zero), dx); });
+  return filled(c, shape, dy, weight,
+                [&](auto* dx, const auto* dy, const auto* weight) { backward_x(c, dy, weight, dx); });
 }
 
 Tensor window_products_dweight(const WindowProducts& c, const Shape& shape, const Tensor& x, const Tensor& dy) {
-  return filled(c, shape, dy.dtype(),
-                [&](auto* dweight, auto zero) { backward_weight(c, numbers(x, zero), numbers(dy, zero), dweight); });
+  return filled(c, shape, x, dy,
+                [&](auto* dweight, const auto* x, const auto* dy) { backward_weight(c, x, dy, dweight); });
 }
 
 }  // namespace fit

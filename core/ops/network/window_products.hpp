@@ -19,7 +19,11 @@ struct WindowProducts {
   std::int64_t cols() const { return w.cols - 2 * before; }
 };
 
-/// Results of these shapes, which may have fewer axes. bias [groups outputs] may be undefined. All have one type.
+/// The type in which weight, and the dy of window_products_dweight(), are given for values of bfloat16: bfloat16 where
+/// the processor multiplies it, else float32. x is float32 then.
+DType factor_dtype(const WindowProducts& c);
+
+/// Results of these shapes, which may have fewer axes, and of the type of x. bias [groups outputs] may be undefined.
 Tensor window_products(const WindowProducts& c, const Shape& y, const Tensor& x, const Tensor& weight,
                        const Tensor& bias);
 Tensor window_products_dx(const WindowProducts& c, const Shape& x, const Tensor& dy, const Tensor& weight);

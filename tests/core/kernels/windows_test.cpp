@@ -133,23 +133,31 @@ Tensor by_formula(const Case& c, const Tensor& x, const Tensor& weight, const Te
   return stack(channels, 1);
 }
 
-// y and the gradients by x, weight and bias.
+// y and the gradients by x, weight and bias. In bfloat16, operands of float32 hold its values, under Autocast.
 void check_convolution(const Case& c, DType t) {
   INFO(c.x << " by " << c.weight << ", groups " << c.options.groups() << ", " << t);
+  const bool low = t == bfloat16;
   manual_seed(3);
-  std::vector<Tensor> in{randn(c.x).to(t), randn(c.weight).to(t), randn({c.weight[0]}).to(t)}, exact;
+  const auto drawn = [&](const Shape& shape) { return randn(shape).to(t).to(low ? float32 : t); };
+  std::vector<Tensor> in{drawn(c.x), drawn(c.weight), drawn({c.weight[0]})}, exact;
   for (Tensor& x : in) exact.push_back(x.to(float64).requires_grad_()), x.requires_grad_();
-  const Tensor y = conv2d(in[0], in[1], in[2], c.options), z = by_formula(c, exact[0], exact[1], exact[2]);
+  const auto convolved = [&] {
+    const Autocast precision(low ? bfloat16 : float32);
+    return conv2d(in[0], in[1], in[2], c.options);
+  };
+  const Tensor y = convolved(), z = by_formula(c, exact[0], exact[1], exact[2]);
   REQUIRE(y.shape() == z.shape());
-  const Tensor seed = randn(y.shape());
-  std::vector<Tensor> got = grad({y}, in, {seed.to(t)}), wanted = grad({z}, exact, {seed.to(float64)});
+  REQUIRE(y.dtype() == t);
+  const Tensor seed = randn(y.shape()).to(t);
+  std::vector<Tensor> got = grad({y}, in, {seed}), wanted = grad({z}, exact, {seed.to(float64)});
   got.push_back(y.detach());
   wanted.push_back(z.detach());
   for (std::size_t i = 0; i < got.size(); ++i) {
     INFO("of x, weight, bias, y: " << i);
-    // Relative to the size of a sum of that many products.
+    // Relative to the size of a sum of that many products. Under Autocast, dx and y are rounded.
     const double size = std::max(1.0, norm(wanted[i]).item() / std::sqrt(static_cast<double>(wanted[i].numel())));
-    CHECK(allclose(got[i].to(float64), wanted[i], 0, size * (t == float64 ? 1e-13 : 1e-5)));
+    const double rounding = low && (i == 0 || i == 3) ? 0x1p-8 : 0;
+    CHECK(allclose(got[i].to(float64), wanted[i], rounding, size * (t == float64 ? 1e-13 : 1e-5)));
   }
 }
 
@@ -174,7 +182,9 @@ std::vector<Case> cases() {
           {{2, 3, 11, 8}, {4, 3, 3, 2}, ConvOptions().stride({3, 1}).dilation({1, 3}).padding({0, 2})},
           {{1, 1, 30, 30}, {1, 1, 29, 29}, same},
           {{1, 40, 7, 7}, {300, 40, 3, 3}, same},  // few blocks of many outputs
-          {{5, 50, 4, 4}, {3, 50, 4, 4}, {}}};
+          {{5, 50, 4, 4}, {3, 50, 4, 4}, {}},
+          {{2, 4, 20, 20}, {1, 4, 5, 5}, ConvOptions().padding(2)},             // dx is of one channel of dy
+          {{2, 6, 20, 20}, {6, 1, 9, 9}, ConvOptions().groups(6).padding(4)}};  // depthwise, by large windows
 }
 
 // ---- pools --------------------------------------------------------------------------------------------------------
@@ -302,6 +312,9 @@ TEST_CASE("kernels of windows follow their formulas", "[kernels]") {
 TEST_CASE("convolutions and their gradients are sums of products", "[ops]") {
   for (const Case& c : cases())
     for (const DType t : {float32, float64}) check_convolution(c, t);
+  each_bfloat16_isa([] {
+    for (const Case& c : cases()) check_convolution(c, bfloat16);
+  });
 }
 
 TEST_CASE("convolutions have the same bits on every instruction set and with any number of threads", "[ops]") {
@@ -351,6 +364,11 @@ TEST_CASE("a convolution keeps its input for the gradient, not its windows", "[o
   const auto before = memory_stats().live_bytes;
   const Tensor y = conv2d(x, w, {}, ConvOptions().padding(1));
   CHECK(memory_stats().live_bytes - before < 2 * y.numel() * 4);
+
+  const Autocast low(bfloat16);
+  const auto then = memory_stats().live_bytes;
+  const Tensor z = conv2d(x, w, {}, ConvOptions().padding(1));
+  CHECK(memory_stats().live_bytes - then < 3 * z.numel() * 2);  // z and x in bfloat16
 }
 
 }  // namespace fit::test::windows_test
