@@ -35,13 +35,15 @@ Strides row_major(const Shape& shape);
 /// y[i . sy] = x[i . sx] for every index i below `sizes`. x and y must not overlap; no stride in sy is 0.
 void copy(const Shape& sizes, std::int64_t element_size, void* y, const Strides& sy, const void* x, const Strides& sx);
 
-/// Single-threaded parts of a copy, compiled for each instruction set. W: Byte, Word2, Word4 or Word8.
+/// Single-threaded copies, compiled for each instruction set. W: Byte, Word2, Word4 or Word8.
 template <class W>
 struct CopyKernels {
   /// out[c out_ld + r] = x[r ld + c], for at most transposed_tile words.
   void (*transpose)(std::int64_t rows, std::int64_t cols, const W* x, std::int64_t ld, W* out, std::int64_t out_ld);
   /// y[sy i] = x[sx i] for i < n.
   void (*strided)(W* y, std::int64_t sy, const W* x, std::int64_t sx, std::int64_t n);
+  /// z[i] = c[i] ? x[sx i] : y[sy i] for i < n, with strides 0 or 1.
+  void (*choose)(W* z, const bool* c, const W* x, const W* y, std::int64_t n, int sx, int sy);
 };
 constexpr std::int64_t transposed_tile = std::int64_t{64} * 64;
 

@@ -18,12 +18,18 @@ void transpose_tile(std::int64_t rows, std::int64_t cols, const W* x, std::int64
     __builtin_memcpy(out + c * out_ld, together + c * rows, static_cast<std::size_t>(rows * word));
 }
 
+// The compiler vectorises loops of numbers, but not of structures.
+template <class W>
+struct Numbers {
+  typedef typename Words<W, 1>::Word Bits __attribute__((may_alias));
+  static Bits* of(W* x) { return reinterpret_cast<Bits*>(x); }
+  static const Bits* of(const W* x) { return reinterpret_cast<const Bits*>(x); }
+};
+
 template <class W>
 void copy_strided(W* y, std::int64_t sy, const W* x, std::int64_t sx, std::int64_t n) {
-  // The compiler vectorises loops of numbers, which helps for these strides, but not of structures.
-  typedef typename Words<W, 1>::Word Bits __attribute__((may_alias));
-  Bits* __restrict to = reinterpret_cast<Bits*>(y);
-  const Bits* __restrict from = reinterpret_cast<const Bits*>(x);
+  auto* __restrict to = Numbers<W>::of(y);
+  const auto* __restrict from = Numbers<W>::of(x);
   if (sy == 1 && sx == -1)
     for (std::int64_t i = 0; i < n; ++i) to[i] = from[-i];
   else if (sy == 1 && sx == 2)
@@ -32,11 +38,29 @@ void copy_strided(W* y, std::int64_t sy, const W* x, std::int64_t sx, std::int64
     for (std::int64_t i = 0; i < n; ++i) y[sy * i] = x[sx * i];
 }
 
+template <int sx, int sy, class Bits>
+void choose_run(Bits* __restrict z, const Byte* __restrict c, const Bits* __restrict x, const Bits* __restrict y,
+                std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) {  // bits instead of a branch, which a random c would mislead
+    const auto mask = static_cast<Bits>(-static_cast<Bits>(c[i]));
+    z[i] = static_cast<Bits>((x[sx * i] & mask) | (y[sy * i] & ~mask));
+  }
+}
+
+template <class W>
+void choose(W* z, const bool* c, const W* x, const W* y, std::int64_t n, int sx, int sy) {
+  using N = Numbers<W>;
+  const auto run = sx   ? sy ? choose_run<1, 1, typename N::Bits> : choose_run<1, 0, typename N::Bits>
+                     : sy ? choose_run<0, 1, typename N::Bits>
+                        : choose_run<0, 0, typename N::Bits>;
+  run(N::of(z), reinterpret_cast<const Byte*>(c), N::of(x), N::of(y), n);
+}
+
 }  // namespace
 
 template <class IsaTag, class W>
 const CopyKernels<W>& copy_table() {
-  static constexpr CopyKernels<W> table{transpose_tile<W>, copy_strided<W>};
+  static constexpr CopyKernels<W> table{transpose_tile<W>, copy_strided<W>, choose<W>};
   return table;
 }
 

@@ -34,8 +34,6 @@ struct Elementwise {
 #define X(name, op) Comparison<T> name;
   FIT_COMPARISON_KERNELS(X)
 #undef X
-  // z[i] = c[i] ? x[sx i] : y[sy i]
-  void (*choose)(T* z, const bool* c, const T* x, const T* y, std::int64_t n, int sx, int sy);
   // y[i] = min(max(x[i], low), high); NaN stays. y may be x.
   void (*clamp)(T* y, const T* x, std::int64_t n, T low, T high);
 };

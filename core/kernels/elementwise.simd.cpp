@@ -82,17 +82,6 @@ void compare(bool* z, const T* x, const T* y, std::int64_t n, int sx, int sy) {
 }
 
 template <class T>
-void choose(T* z, const bool* c, const T* x, const T* y, std::int64_t n, int sx, int sy) {
-  using V = Vec<T>;
-  const V if_true(sx ? T(0) : *x), if_false(sy ? T(0) : *y);  // n may be 0
-  for_each_vector<V>(n, [&](std::int64_t i, auto access) {
-    access.store(xsimd::select(access.template mask<V>(c + i), sx ? access.template load<V>(x + i, T(0)) : if_true,
-                               sy ? access.template load<V>(y + i, T(0)) : if_false),
-                 z + i);
-  });
-}
-
-template <class T>
 void clamp(T* y, const T* x, std::int64_t n, T low, T high) {
   using V = Vec<T>;
   transform(
@@ -120,7 +109,7 @@ const Elementwise<T>& elementwise_table() {
 #define X(name, Op) binary<Op, T>,
 #define Z(name, op) compare<Compare_##name, T>,
   static constexpr Elementwise<T> table{FIT_BINARY_KERNELS(X) neg<T>, sqrt_as_pow<T>, rsqrt_as_pow<T>,
-                                        FIT_COMPARISON_KERNELS(Z) choose<T>, clamp<T>};
+                                        FIT_COMPARISON_KERNELS(Z) clamp<T>};
 #undef X
 #undef Z
   return table;

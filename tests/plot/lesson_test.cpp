@@ -175,6 +175,8 @@ TEST_CASE("a source is cut into prose and code") {
   CHECK(cells[1].last == 9);
   CHECK(source_cells("a.cpp", "/// a\nint x;\n// not shown\nint y;\n/// b\nint z;\n")[0].code == "int x;\n");
   CHECK(source_cells("a.cpp", "/// a\nint x;\n// not shown\nint y;\n/// b\nint z;\n")[1].code == "int z;\n");
+  CHECK(source_cells("a.cpp", "/// a\nif (x) {\n  f();\n  // not shown\n  g();\n  // shown\n}\n\n\nh();\n")[0].code ==
+        "if (x) {\n  f();\n}\n\nh();\n");
   const auto twice = source_cells("a.cpp", "/// a\n  l.cell();\n  f();\n  l.cell();\n  g();\n");
   REQUIRE(twice.size() == 2);
   CHECK(twice[1].code == "g();\n");

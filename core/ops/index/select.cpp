@@ -3,6 +3,7 @@
 #include <functional>
 #include <limits>
 
+#include "kernels/copy.hpp"
 #include "ops/elementwise/elementwise.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -13,20 +14,17 @@ namespace {
 Tensor choose(const char* op, const Tensor& condition, const Tensor& a, const Tensor& b) {
   Tensor z =
       Tensor::empty(check::broadcast(op, check::broadcast(op, condition.shape(), a.shape()), b.shape()), a.dtype());
-  dispatch(a.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    T* const pz = z.fresh<T>();
+  kernels::with_word(size_of(a.dtype()), [&](auto word) {
+    using W = decltype(word);
+    W* const pz = reinterpret_cast<W*>(z.fresh<char>());
     const bool* const pc = condition.data<bool>().data();
-    const T *const pa = a.data<T>().data(), *const pb = b.data<T>().data();
+    const W *const pa = static_cast<const W*>(a.raw()), *const pb = static_cast<const W*>(b.raw());
     each_run<3>(z.shape(), {&condition.shape(), &a.shape(), &b.shape()},
                 [&](std::int64_t i, const std::int64_t* at, const int* stride, std::int64_t n) {
-                  T* const out = pz + i;
                   const bool* const c = pc + at[0];
-                  const T *const x = pa + at[1], *const y = pb + at[2];
-                  if (stride[0] == 0) return *c ? copy_run(out, x, n, stride[1]) : copy_run(out, y, n, stride[2]);
-                  if constexpr (std::is_floating_point_v<T>)
-                    return kernels::elementwise<T>().choose(out, c, x, y, n, stride[1], stride[2]);
-                  for (std::int64_t k = 0; k < n; ++k) out[k] = c[k] ? x[stride[1] * k] : y[stride[2] * k];
+                  const W *const x = pa + at[1], *const y = pb + at[2];
+                  if (stride[0] == 0) return *c ? copy_run(pz + i, x, n, stride[1]) : copy_run(pz + i, y, n, stride[2]);
+                  FIT_KERNELS(kernels::copy_table, W).choose(pz + i, c, x, y, n, stride[1], stride[2]);
                 });
   });
   return z;

@@ -10,6 +10,7 @@
 #include "kernels/rows/reduce.hpp"
 #include "kernels/windows.hpp"
 #include "ops/common/composed.hpp"
+#include "ops/common/precision.hpp"
 #include "ops/network/patches.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
@@ -71,7 +72,7 @@ struct PoolCall {
   }
 };
 
-// By operations, the elements of all windows side by side: for bfloat16, and for derivatives of gradients.
+// By operations, the elements of all windows side by side: for derivatives of gradients.
 Tensor composed_pool(const PoolCall& c, const Tensor& given) {
   const Tensor x = c.axes == 1 ? unsqueeze(given, 2) : given;
   const Scalar border = c.kind == Pool::max ? -std::numeric_limits<double>::infinity() : 0.;
@@ -223,14 +224,19 @@ Tensor fused_mean(const detail::OpName& name, const PoolCall& c, const Tensor& x
                 [c](Backward& b) { b.give(0, mean_gradient(c, b.shape(0), b.dy())); });
 }
 
-// A maximum is computed again in the gradient: neither it nor its place is kept.
+// A maximum is computed again in the gradient: neither it nor its place is kept. x may be bfloat16.
 Tensor fused_max(const detail::OpName& name, const PoolCall& c, const Tensor& x) {
-  return record(name, {x}, values(c, x), keep::inputs, [c](Backward& b) {
+  Tensor y;
+  {
+    const NoGrad no_grad;
+    y = values(c, to_float32(x)).to(x.dtype());
+  }
+  return record(name, {x}, std::move(y), keep::inputs, [c](Backward& b) {
     if (b.recording())
       return give_by_decomposition(
           b, [&](const std::vector<Tensor>& in) { return std::vector<Tensor>{composed_pool(c, in[0])}; });
-    const Tensor x = b.x(0);
-    b.give(0, gradient(c, x.shape(), x, values(c, x), b.dy()));
+    const Tensor x = to_float32(b.x(0));
+    b.give(0, gradient(c, x.shape(), x, values(c, x), to_float32(b.dy())).to(b.x(0).dtype()));
   });
 }
 
@@ -239,10 +245,8 @@ Tensor pooled(const char* op, Pool kind, int axes, const Tensor& x, const PerAxi
   const PoolCall c{op, kind, axes, size, PerAxis(stride_of(0), stride_of(1)), o};
   expect_pool(op, axes, x, size, c.stride, o);
   return c.named([&](const detail::OpName& name) {
-    if (!is_narrow(x.dtype()) && x.numel() > 0) return (kind == Pool::max ? fused_max : fused_mean)(name, c, x);
-    const Tensor y = composed_pool(c, x);
-    if (detail::thread_state.observed) detail::notify_op(name, {x}, &y, 1);  // of the whole
-    return y;
+    if (kind == Pool::max) return fused_max(name, c, x);
+    return with_precision(Precision::float32, {x}, [&](const Tensor& x) { return fused_mean(name, c, x); });
   });
 }
 

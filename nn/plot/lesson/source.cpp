@@ -42,8 +42,8 @@ std::string tidy(std::vector<std::string> lines) {
   for (const std::string& line : lines)
     if (!is_empty(line)) indent = std::min(indent, indentation(line));
   std::string text;
-  for (std::size_t i = 0; i < lines.size(); ++i)  // of several empty lines, one stays
-    if (i == 0 || !is_empty(lines[i]) || !is_empty(lines[i - 1]))
+  for (std::size_t i = 0; i < lines.size(); ++i)  // of several empty lines, one stays, and none before a brace
+    if (!is_empty(lines[i]) || !(is_empty(lines[i + 1]) || after_spaces(lines[i + 1])[0] == '}'))
       text += (is_empty(lines[i]) ? "" : lines[i].substr(indent)) + '\n';
   return text;
 }

@@ -225,7 +225,41 @@ void check_gathers() {
   check_element_moves<T>({2, 3, 2, 3}, {3, 3, 4, 5}, 2);
 }
 
+// Bits: the numbers in words W. sx and sy: steps from one number to the next, 0 or 1.
+template <class W, class Bits>
+void check_choice(std::int64_t n, int sx, int sy) {
+  INFO(n << " of " << sizeof(W) << " bytes, steps " << sx << ", " << sy);
+  std::mt19937_64 random(static_cast<std::uint64_t>(n));
+  GuardedBuffer<Bits> x(sx ? n : 1, 1), y(sy ? n : 1, 3), z(n, 5);
+  for (GuardedBuffer<Bits>* room : {&x, &y})
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(room->values().size()); ++i)
+      (*room)[i] = static_cast<Bits>(random());
+  GuardedBuffer<bool> c(n);
+  for (std::int64_t i = 0; i < n; ++i) c[i] = random() % 2;
+  const auto words = [](auto& room) { return reinterpret_cast<W*>(room.data()); };
+  FIT_KERNELS(kernels::copy_table, W).choose(words(z), c.data(), words(x), words(y), n, sx, sy);
+  CHECK(z.guards_intact());
+  for (std::int64_t i = 0; i < n; ++i)
+    if (z[i] != (c[i] ? x[sx * i] : y[sy * i])) FAIL_CHECK("element " << i);
+}
+
+template <class W, class Bits>
+void check_choices() {
+  for (const std::int64_t n : {1, 2, 7, 15, 16, 31, 33, 64, 257})
+    for (const int sx : {0, 1})
+      for (const int sy : {0, 1}) check_choice<W, Bits>(n, sx, sy);
+}
+
 }  // namespace
+
+TEST_CASE("choices between two arrays are those of plain loops", "[kernels]") {
+  each_isa([] {
+    check_choices<kernels::Byte, std::uint8_t>();
+    check_choices<kernels::Word2, std::uint16_t>();
+    check_choices<kernels::Word4, std::uint32_t>();
+    check_choices<kernels::Word8, std::uint64_t>();
+  });
+}
 
 TEST_CASE("copies between any two layouts are those of plain loops", "[kernels]") {
   each_isa([] {
