@@ -4,8 +4,8 @@
 #include "kernels/simd/isa.hpp"
 
 // Elementwise kernels on contiguous memory, float and double. Errors in units in the last place: add, sub, mul and div
-// 1/2, pow, sqrt_as_pow and rsqrt_as_pow 1, neg, maximum and minimum 0. Comparisons, choose and clamp are exact. Unary
-// functions: functions.hpp.
+// 1/2, pow, sqrt_as_pow and rsqrt_as_pow 1, remainder 1/2, neg, maximum, minimum and fmod 0. Comparisons and clamp are
+// exact. Unary functions: functions.hpp.
 namespace fit::kernels {
 
 // z[i] = f(x[sx i], y[sy i]) for i < n. sx and sy are 1, or 0 for a single number. z may be x or y.
@@ -20,8 +20,10 @@ using Unary = void (*)(T* y, const T* x, std::int64_t n);
 template <class T>
 using Comparison = void (*)(bool* z, const T* x, const T* y, std::int64_t n, int sx, int sy);
 
-#define FIT_BINARY_KERNELS(X) \
-  X(add, Add) X(sub, Sub) X(mul, Mul) X(div, Div) X(maximum, Maximum) X(minimum, Minimum) X(pow, Pow)
+#define FIT_BINARY_KERNELS(X)                                                                           \
+  X(add, Add)                                                                                           \
+  X(sub, Sub) X(mul, Mul) X(div, Div) X(maximum, Maximum) X(minimum, Minimum) X(pow, Pow) X(fmod, Fmod) \
+      X(remainder, Remainder) X(floor_divide, FloorDivide)
 #define FIT_COMPARISON_KERNELS(X) X(eq, ==) X(ne, !=) X(lt, <) X(le, <=) X(gt, >) X(ge, >=)
 
 template <class T>

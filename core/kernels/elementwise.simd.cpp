@@ -5,6 +5,7 @@
 
 #include "kernels/simd/for_each_vector.hpp"
 #include "kernels/simd/pow.hpp"
+#include "kernels/simd/quotient.hpp"
 #include "kernels/simd/transform.hpp"
 
 namespace fit::kernels {
@@ -26,6 +27,9 @@ FIT_BINARY(Div, x / y)
 FIT_BINARY(Maximum, xsimd::select(x > y || xsimd::isnan(x), x, y))
 FIT_BINARY(Minimum, xsimd::select(x < y || xsimd::isnan(x), x, y))
 FIT_BINARY(Pow, math::pow(x, y))
+FIT_BINARY(Fmod, math::fmod(x, y))
+FIT_BINARY(Remainder, math::remainder(x, y))
+FIT_BINARY(FloorDivide, math::floor_divide(x, y))
 #undef FIT_BINARY
 
 template <class T>

@@ -117,7 +117,8 @@ Tensor abs(const Tensor& x) {
   if (is_floating(x.dtype())) return apply(Function::abs, x);
   Tensor y = Tensor::empty(x.shape(), int64);
   run_unary<std::int64_t, std::int64_t>(y, x.to(int64), each_one<std::int64_t, std::int64_t>([](std::int64_t v) {
-                                          return v < 0 ? wrap(-static_cast<std::uint64_t>(v)) : v;
+                                          const auto sign = static_cast<std::uint64_t>(v >> 63);  // -1 or 0
+                                          return wrap((static_cast<std::uint64_t>(v) ^ sign) - sign);
                                         }));
   return y;
 }

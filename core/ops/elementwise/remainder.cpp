@@ -1,4 +1,4 @@
-// remainder, fmod, floor_divide, copysign and atan2: binary functions without vector kernels.
+// remainder, fmod, floor_divide, copysign and atan2.
 #include <cmath>
 
 #include "ops/common/precision.hpp"
@@ -8,50 +8,34 @@
 namespace fit {
 namespace {
 
-[[noreturn]] void fail_zero(const char* op) {
+[[noreturn]] std::int64_t fail_zero(const char* op) {
   check::fail(op, "b has a 0: a whole number divided by 0 is not defined; use .to(float32) for NaN and infinity");
 }
 
-// The three functions of a quotient: op is their name, of(a, b) the value for floating numbers and for integers.
+// The three functions of a quotient: op is their name, `kernel` that of floating numbers, of(a, b) the value for
+// integers, where b is not 0. INT64_MIN / -1 would overflow.
 struct Remainder {  // with the sign of b
   static constexpr const char* op = "remainder";
   template <class T>
-  static T of(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) {
-      const T r = std::fmod(a, b);
-      return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-    } else {
-      if (b == -1) return 0;  // INT64_MIN / -1 would overflow
-      const T r = a % b;
-      return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-    }
+  static constexpr auto kernel = &kernels::Elementwise<T>::remainder;
+  static std::int64_t of(std::int64_t a, std::int64_t b) {
+    const std::int64_t r = b == -1 ? 0 : a % b, other_sign = (r != 0) & ((r ^ b) < 0);
+    return r + (b & -other_sign);  // no branch
   }
 };
 struct Fmod {  // with the sign of a
   static constexpr const char* op = "fmod";
   template <class T>
-  static T of(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>)
-      return std::fmod(a, b);
-    else
-      return b == -1 ? 0 : a % b;
-  }
+  static constexpr auto kernel = &kernels::Elementwise<T>::fmod;
+  static std::int64_t of(std::int64_t a, std::int64_t b) { return b == -1 ? 0 : a % b; }
 };
-// Python's //, from the rest, which is exact: a / b may round up to the next integer.
-struct FloorDivide {
+struct FloorDivide {  // Python's //
   static constexpr const char* op = "floor_divide";
   template <class T>
-  static T of(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) {
-      if (b == 0) return a / b;
-      const T rest = std::fmod(a, b);
-      T quotient = (a - rest) / b;  // a whole number, except for rounding errors
-      if (rest != 0 && (rest < 0) != (b < 0)) quotient -= 1;
-      return quotient == 0 ? std::copysign(T(0), a / b) : std::round(quotient);
-    } else {
-      if (b == -1) return wrap(-static_cast<std::uint64_t>(a));
-      return a / b - (a % b != 0 && (a < 0) != (b < 0));
-    }
+  static constexpr auto kernel = &kernels::Elementwise<T>::floor_divide;
+  static std::int64_t of(std::int64_t a, std::int64_t b) {
+    if (b == -1) return wrap(-static_cast<std::uint64_t>(a));
+    return a / b - (a % b != 0 && (a < 0) != (b < 0));
   }
 };
 
@@ -66,15 +50,17 @@ Tensor of_quotient(const Tensor& a, const Tensor& b) {
   const DType common = promote(a.dtype(), b.dtype()), t = common == boolean ? int64 : common;
   const Tensor x = to_dtype_no_grad(a, t), y = to_dtype_no_grad(b, t);
   Tensor z = empty_broadcast(F::op, a, b, t);
-  dispatch_compute(t, [&](auto zero) {
-    using T = decltype(zero);
-    if constexpr (!std::is_same_v<T, bool>)
-      run_binary<T, T, T>(z, x, y, each_pair<T, T, T>([](T v, T w) {
-                            if (std::is_integral_v<T> && w == 0) fail_zero(F::op);
-                            return F::template of<T>(v, w);
-                          }),
-                          remainder_grain);
-  });
+  if (t == int64)
+    run_binary<std::int64_t, std::int64_t, std::int64_t>(
+        z, x, y, each_pair<std::int64_t, std::int64_t, std::int64_t>([](std::int64_t v, std::int64_t w) {
+          return w == 0 ? fail_zero(F::op) : F::of(v, w);
+        }),
+        remainder_grain);
+  else
+    dispatch_compute_floating(t, [&](auto zero) {
+      using T = decltype(zero);
+      run_binary<T, T, T>(z, x, y, kernels::elementwise<T>().*F::template kernel<T>);
+    });
   return z;
 }
 

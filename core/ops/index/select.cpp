@@ -128,7 +128,10 @@ Tensor clamp(const Tensor& x, Scalar low, Scalar high) {
         kernel(out, in, n, lo, hi);
       });
     else
-      run_unary<T, T>(y, x, each_one<T, T>([=](T v) { return v < lo ? lo : v > hi ? hi : v; }));
+      run_unary<T, T>(y, x, each_one<T, T>([=](T v) {
+                        const T above = v < lo ? lo : v;  // two steps: no branch
+                        return above > hi ? hi : above;
+                      }));
   });
   return record({"clamp", {{"low", low.value()}, {"high", high.value()}}}, {x}, std::move(y), keep::inputs,
                 [low, high](Backward& g) {

@@ -16,6 +16,21 @@ namespace {
 // ---- elementwise ------------------------------------------------------------------------------------------------
 
 template <class T>
+Rounded<T> remainder(const Rounded<T>& x, const Rounded<T>& y) {
+  const auto rest = Rounded<T>::of(std::fmod(x.value, y.value), 0, 0);
+  return rest.value != 0 && (rest.value < 0) != (y.value < 0) ? rest + y : rest;
+}
+
+// Rounded as in T: the rest is exact, and the quotient by it whole but for rounding.
+template <class T>
+Rounded<T> floor_divide(const Rounded<T>& x, const Rounded<T>& y) {
+  const T a = static_cast<T>(x.value), b = static_cast<T>(y.value), rest = std::fmod(a, b);
+  if (b == 0) return Rounded<T>::of(a / b, 0, 0);
+  const T near = static_cast<T>((a - rest) / b) - static_cast<T>(rest != 0 && (rest < 0) != (b < 0));
+  return Rounded<T>::of(near == 0 ? std::copysign(T(0), a / b) : std::round(near), 0, 0);
+}
+
+template <class T>
 std::vector<Row<T>> binary_rows() {
   using R = Rounded<T>;
   using Plain = R (*)(const R&, const R&);
@@ -32,7 +47,9 @@ std::vector<Row<T>> binary_rows() {
       {"maximum", k.maximum, [](const R& x, const R& y) { return x.value > y.value || std::isnan(x.value) ? x : y; }},
       {"minimum", k.minimum, [](const R& x, const R& y) { return x.value < y.value || std::isnan(x.value) ? x : y; }},
       {"pow", k.pow, [](const R& x, const R& y) { return R::of(std::pow(x.value, y.value), 0, 1); }},
-      {"pow", k.pow, [](const R& x, const R& y) { return R::of(std::pow(x.value, y.value), 0, 1); }},
+      {"fmod", k.fmod, [](const R& x, const R& y) { return R::of(std::fmod(x.value, y.value), 0, 0); }},
+      {"remainder", k.remainder, remainder<T>},
+      {"floor_divide", k.floor_divide, floor_divide<T>},
   };
   const Draw any = anything<T>();
   std::vector<Row<T>> rows;
