@@ -101,6 +101,8 @@ FIT_LOGIC(logical_xor, bit_xor)
 #undef FIT_LOGIC
 
 Tensor logical_not(const Tensor& x) {
+  check::defined("logical_not", "x", x);
+  if (x.dtype() == boolean) return combine("logical_not", x, full({}, true, boolean), std::bit_xor<>());
   return test("logical_not", x, [](auto v) { return v == 0; });
 }
 
