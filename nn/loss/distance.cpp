@@ -1,31 +1,12 @@
+#include "ops/reduce/distance.hpp"
+
 #include <cmath>
 #include <limits>
 
 #include "fit/graph/graph.hpp"
 #include "loss/common.hpp"
-#include "ops/reduce/squared_distance.hpp"
 
 namespace fit::nn {
-namespace {
-
-// d^2 / 2 up to `bound`, then linear: c (d - c / 2) with c = min(d, bound). The gradient is the difference, clamped to
-// -bound … bound.
-Tensor huber(const Tensor& input, const Tensor& target, double bound) {
-  Tensor losses;
-  {
-    const NoGrad no_grad;
-    const Tensor d = abs(input - target), c = clamp(d, 0, bound);
-    losses = c * (d - c / 2);
-  }
-  return record("huber", {input, target}, std::move(losses), keep::inputs, [bound](Backward& b) {
-    const Tensor d = clamp(b.x(0) - b.x(1), -bound, bound) * b.dy();
-    if (b.wants(0)) b.give(0, d);
-    if (b.wants(1)) b.give(1, -d);
-  });
-}
-
-}  // namespace
-
 Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
   return with_precision(Precision::float32, {input, target}, [&](const Tensor& input, const Tensor& target) {
     check_pair("mse_loss", input, target);
@@ -51,7 +32,7 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const SmoothL1O
     if (options.beta() > 0 && options.beta() < std::numeric_limits<float>::min())  // would give 0 / 0 in float32
       check::fail(op, "beta is ", options.beta(), ": it must be 0, or at least ", std::numeric_limits<float>::min());
     if (options.beta() == 0) return l1_loss(input, target, options.reduction());
-    return reduced(huber(input, target, options.beta()) / options.beta(), options.reduction());
+    return reduced(fit::detail::huber(input, target, options.beta(), 1 / options.beta()), options.reduction());
   });
 }
 
@@ -60,7 +41,7 @@ Tensor huber_loss(const Tensor& input, const Tensor& target, const HuberOptions&
     constexpr const char* op = "huber_loss";
     check_pair(op, input, target);
     if (!(options.delta() > 0)) check::fail(op, "delta is ", options.delta(), ": it must be positive");
-    return reduced(huber(input, target, options.delta()), options.reduction());
+    return reduced(fit::detail::huber(input, target, options.delta(), 1), options.reduction());
   });
 }
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "fit/threads/parallel.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/function_list.hpp"
+#include "ops/common/blocks.hpp"
 #include "ops/common/composed.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -15,15 +15,6 @@ namespace {
 Tensor composed_entropy(const Tensor& x, const Tensor& t) {
   const Tensor of_ones = t * softplus(-x), of_zeros = (1 - t) * softplus(x);
   return of_ones + of_zeros;
-}
-
-constexpr std::int64_t entropy_block = 1024;  // elements whose intermediate values stay in the L1 cache
-
-template <class F>
-void each_entropy_block(std::int64_t n, const F& f) {
-  parallel_for((n + entropy_block - 1) / entropy_block, 4, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t i = first; i < last; ++i) f(i * entropy_block, std::min(entropy_block, n - i * entropy_block));
-  });
 }
 
 // t f(-x) and (1 - t) f(x) of a block.
@@ -37,27 +28,27 @@ struct EntropyParts {
     f(of_ones, of_ones, n, one);  // the parameter of softplus
     kernels.mul(of_ones, of_ones, t, n, 1, 1);
     f(of_zeros, x, n, one);
-    T rest[entropy_block];
+    T rest[block_size];
     kernels.sub(rest, &one, t, n, 0, 1);
     kernels.mul(of_zeros, rest, of_zeros, n, 1, 1);
   }
-  T of_ones[entropy_block], of_zeros[entropy_block];
+  T of_ones[block_size], of_zeros[block_size];
 };
 
 template <class T>
 void forward(const Tensor& x, const Tensor& t, Tensor& y) {
-  each_entropy_block(
-      x.numel(), [x = x.data<T>().data(), t = t.data<T>().data(), y = y.fresh<T>()](std::int64_t at, std::int64_t n) {
-        const EntropyParts<T> parts(kernels::Function::softplus, x + at, t + at, n);
-        kernels::elementwise<T>().add(y + at, parts.of_ones, parts.of_zeros, n, 1, 1);
-      });
+  each_block(x.numel(),
+             [x = x.data<T>().data(), t = t.data<T>().data(), y = y.fresh<T>()](std::int64_t at, std::int64_t n) {
+               const EntropyParts<T> parts(kernels::Function::softplus, x + at, t + at, n);
+               kernels::elementwise<T>().add(y + at, parts.of_ones, parts.of_zeros, n, 1, 1);
+             });
 }
 
 // dx = dy ((1 - t) p - t (1 - p))
 template <class T>
 void backward(const Tensor& x, const Tensor& t, const Tensor& dy, Tensor& dx) {
-  each_entropy_block(x.numel(), [x = x.data<T>().data(), t = t.data<T>().data(), dy = dy.data<T>().data(),
-                                 dx = dx.fresh<T>()](std::int64_t at, std::int64_t n) {
+  each_block(x.numel(), [x = x.data<T>().data(), t = t.data<T>().data(), dy = dy.data<T>().data(), dx = dx.fresh<T>()](
+                            std::int64_t at, std::int64_t n) {
     const auto& kernels = kernels::elementwise<T>();
     const EntropyParts<T> parts(kernels::Function::sigmoid, x + at, t + at, n);
     kernels.sub(dx + at, parts.of_zeros, parts.of_ones, n, 1, 1);

@@ -1,12 +1,23 @@
 // Products and distances of vectors, by other operations: dot, bmm, addmm, normalize, cosine_similarity.
-#include <cmath>
+#include "ops/reduce/distance.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "base/scratch.hpp"
 #include "fit/ops/ops.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/function_list.hpp"
+#include "kernels/rows/reduce.hpp"
+#include "ops/common/blocks.hpp"
 #include "ops/common/precision.hpp"
 #include "ops/elementwise/broadcast.hpp"
 #include "ops/index/axis_slices.hpp"
 #include "ops/reduce/slice_scale.hpp"
-#include "ops/reduce/squared_distance.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit {
 namespace {
@@ -24,30 +35,100 @@ Tensor unit(const Tensor& x, double p, int axis, double eps) {
   return near_one / where(scaled < least, least, scaled);
 }
 
-/// total((a - b)^2), where total is the sum divided by n: dy/da = 2 (a - b) / n.
-Tensor fused_distance(const char* op, const Tensor& a, const Tensor& b, Tensor (*total)(const Tensor&), double n) {
-  Tensor y;
-  {
-    const NoGrad no_grad;
-    const Tensor d = a - b;
-    y = total(d * d);
-  }
-  return record(op, {a, b}, std::move(y), keep::inputs, [factor = 2 / n](Backward& b) {
-    const Tensor d = (b.x(0) - b.x(1)) * (b.dy() * factor);
-    if (b.wants(0)) b.give(0, d);
-    if (b.wants(1)) b.give(1, -d);
+// f(numbers of a, numbers of b, T(0)) for tensors of one type.
+template <class F>
+void of_pair(const Tensor& a, const Tensor& b, const F& f) {
+  dispatch_compute_floating(a.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    f(a.data<T>().data(), b.data<T>().data(), zero);
+  });
+}
+
+// sum((a - b)^2) / n
+Tensor mean_of_squares(const Tensor& a, const Tensor& b, double n) {
+  const std::int64_t blocks = (a.numel() + block_size - 1) / block_size;
+  const kernels::Scratch<double> totals(blocks);
+  std::fill_n(totals.get(), blocks, 0.0);
+  Tensor result = Tensor::empty({}, a.dtype());
+  of_pair(a, b, [&](const auto* x, const auto* y, auto zero) {
+    using T = decltype(zero);
+    each_block(a.numel(), [&](std::int64_t at, std::int64_t n) {
+      T d[block_size];
+      kernels::elementwise<T>().sub(d, x + at, y + at, n, 1, 1);
+      kernels::reduce<T>().squares(totals.get() + at / block_size, d, nullptr, 1, n, n, 1);
+    });
+    *result.fresh<T>() = static_cast<T>(std::accumulate(totals.get(), totals.get() + blocks, 0.0) / n);
+  });
+  return result;
+}
+
+// (a - b), limited to -bound … bound, times g: one number, or one for each element.
+Tensor difference_times(const Tensor& a, const Tensor& b, double bound, const Tensor& g) {
+  Tensor z = Tensor::empty(a.shape(), a.dtype());
+  const int step = g.numel() == 1 && a.numel() != 1 ? 0 : 1;
+  of_pair(a, b, [&](const auto* x, const auto* y, auto zero) {
+    using T = decltype(zero);
+    each_block(a.numel(), [&, to = z.fresh<T>(), g = g.data<T>().data()](std::int64_t at, std::int64_t n) {
+      const auto& kernels = kernels::elementwise<T>();
+      T d[block_size];
+      kernels.sub(d, x + at, y + at, n, 1, 1);
+      if (std::isfinite(bound)) kernels.clamp(d, d, n, static_cast<T>(-bound), static_cast<T>(bound));
+      kernels.mul(to + at, d, g + step * at, n, 1, step);
+    });
+  });
+  return z;
+}
+
+// Gives d, and -d to b.
+void give_difference(Backward& b, Tensor&& d) {
+  if (b.wants(1)) b.give(1, -d);
+  if (b.wants(0)) b.give(0, std::move(d));
+}
+
+// sum((a - b)^2) / n: dy/da = 2 (a - b) / n.
+Tensor fused_distance(const char* op, const Tensor& given_a, const Tensor& given_b, double n) {
+  const DType t = promote(given_a.dtype(), given_b.dtype());
+  const Tensor a = given_a.to(t), b = given_b.to(t);
+  return record(op, {a, b}, mean_of_squares(a, b, n), keep::inputs, [factor = 2 / n](Backward& b) {
+    const Tensor g = b.dy() * factor;
+    give_difference(b, b.recording() ? (b.x(0) - b.x(1)) * g
+                                     : difference_times(b.x(0), b.x(1), std::numeric_limits<double>::infinity(), g));
   });
 }
 
 }  // namespace
 
 Tensor detail::squared_distance(const Tensor& a, const Tensor& b) {
-  return fused_distance(
-      "squared_distance", a, b, [](const Tensor& x) { return sum(x); }, 1);
+  return fused_distance("squared_distance", a, b, 1);
 }
 Tensor detail::mean_squared_distance(const Tensor& a, const Tensor& b) {
-  return fused_distance(
-      "mean_squared_distance", a, b, [](const Tensor& x) { return mean(x); }, static_cast<double>(a.numel()));
+  return fused_distance("mean_squared_distance", a, b, static_cast<double>(a.numel()));
+}
+
+Tensor detail::huber(const Tensor& given_a, const Tensor& given_b, double bound, double scale) {
+  const DType t = promote(given_a.dtype(), given_b.dtype());
+  const Tensor a = given_a.to(t), b = given_b.to(t);
+  Tensor y = Tensor::empty(a.shape(), t);
+  of_pair(a, b, [&](const auto* pa, const auto* pb, auto zero) {
+    using T = decltype(zero);
+    each_block(a.numel(), [&, to = y.fresh<T>()](std::int64_t at, std::int64_t n) {
+      const auto& kernels = kernels::elementwise<T>();
+      const T half = T(0.5), factor = static_cast<T>(scale);
+      T d[block_size], c[block_size], rest[block_size];
+      kernels.sub(d, pa + at, pb + at, n, 1, 1);
+      kernels::function<T>(kernels::Function::abs).forward(d, d, n, zero);
+      kernels.clamp(c, d, n, zero, static_cast<T>(bound));
+      kernels.mul(rest, c, &half, n, 1, 0);
+      kernels.sub(rest, d, rest, n, 1, 1);
+      kernels.mul(c, c, &factor, n, 1, 0);
+      kernels.mul(to + at, c, rest, n, 1, 1);
+    });
+  });
+  return record("huber", {a, b}, std::move(y), keep::inputs, [bound, scale](Backward& b) {
+    const Tensor g = b.dy() * scale;
+    give_difference(
+        b, b.recording() ? clamp(b.x(0) - b.x(1), -bound, bound) * g : difference_times(b.x(0), b.x(1), bound, g));
+  });
 }
 
 Tensor dot(const Tensor& a, const Tensor& b) {

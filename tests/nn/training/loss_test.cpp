@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "fit/backward/gradcheck.hpp"
 #include "fit/detail/function_ref.hpp"
@@ -14,6 +16,7 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 #include "support/text.hpp"
+#include "support/variants.hpp"
 
 using namespace fit;
 using Catch::Contains;
@@ -68,6 +71,35 @@ TEST_CASE("mean squared error") {
                     "[mse_loss] input is [3], target is [3, 1]: they must be equal");
   CHECK_THROWS_WITH(nn::mse_loss(zeros({3}, int64), zeros({3})), Contains("input is int64"));
   CHECK(nn::MSELoss(Reduction::sum).str() == "MSELoss(reduction=sum)");
+}
+
+TEST_CASE("distances of several blocks are their formulas, with the same bits with any number of threads") {
+  Tensor x = (randn({3, 1367}) * 2.).detach().requires_grad_(), t = (randn({3, 1367}) * 2.).detach().requires_grad_();
+  const auto huber = [](const Tensor& x, const Tensor& t, double bound) {
+    const Tensor d = abs(x - t);
+    return mean(where(d < bound, d * d / 2., (d - bound / 2) * bound));
+  };
+  const std::pair<std::function<Tensor(const Tensor&, const Tensor&)>,
+                  std::function<Tensor(const Tensor&, const Tensor&)>>
+      all[] = {{[](auto& x, auto& t) { return nn::mse_loss(x, t); },
+                [](auto& x, auto& t) { return mean((x - t) * (x - t)); }},
+               {[](auto& x, auto& t) { return nn::mse_loss(x, t, Reduction::sum); },
+                [](auto& x, auto& t) { return sum((x - t) * (x - t)); }},
+               {[](auto& x, auto& t) { return nn::huber_loss(x, t, nn::HuberOptions().delta(1.5)); },
+                [&](auto& x, auto& t) { return huber(x, t, 1.5); }},
+               {[](auto& x, auto& t) { return nn::smooth_l1_loss(x, t, nn::SmoothL1Options().beta(0.7)); },
+                [&](auto& x, auto& t) { return huber(x, t, 0.7) / 0.7; }}};
+  for (const auto& [loss, formula] : all) {
+    const auto of = [](const auto& f, Tensor x, Tensor t) {
+      const Tensor y = f(x, t);
+      const std::vector<Tensor> g = grad(y, std::vector<Tensor>{x, t});
+      return cat({reshape(y.detach(), {1}), flatten(g[0]), flatten(g[1])});
+    };
+    Tensor exact_x = x.detach().to(float64).requires_grad_(), exact_t = t.detach().to(float64).requires_grad_();
+    const Tensor here = of(loss, x, t), exact = of(formula, exact_x, exact_t);
+    CHECK(allclose(here.to(float64), exact, 1e-6, 1e-9));
+    test::check_threads([&, &loss = loss] { return of(loss, x, t); });
+  }
 }
 
 TEST_CASE("cross entropy is -ln of the target's probability") {
