@@ -88,6 +88,12 @@ void gemm_unpacked(const GemmParams<T>& p, const T* a, const T* b, T* c, T* scra
 }
 
 template <class T>
+void gemm_rows(const GemmParams<T>& p, const T* a, const T* b, const std::int64_t* rows, T* c) {
+  for (std::int64_t k0 = 0; k0 < p.k; k0 += kc)
+    multiply_rows(p.m, p.n, p.k - k0 < kc ? p.k - k0 : kc, a + k0, p.lda, b, rows + k0, c, p.ldc);
+}
+
+template <class T>
 void add_row(std::int64_t rows, std::int64_t cols, const T* row, T* c, std::int64_t ldc) {
   using V = Vec<T>;
   for (std::int64_t r = 0; r < rows; ++r)
@@ -101,8 +107,9 @@ void add_row(std::int64_t rows, std::int64_t cols, const T* row, T* c, std::int6
 
 template <class IsaTag, class T>
 const GemmKernels<T>& gemm_table() {
-  static constexpr GemmKernels<T> table{slice_width<T>(), kc,      pack_b<T>,       gemm_packed<T>,      transpose<T>,
-                                        gemm_unpacked<T>, gemv<T>, gemv_part<T, T>, gemv_in_order<T, T>, add_row<T>};
+  static constexpr GemmKernels<T> table{slice_width<T>(), kc,           pack_b<T>, gemm_packed<T>,  transpose<T>,
+                                        gemm_unpacked<T>, gemm_rows<T>, gemv<T>,   gemv_part<T, T>, gemv_in_order<T, T>,
+                                        add_row<T>};
   return table;
 }
 

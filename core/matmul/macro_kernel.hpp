@@ -103,6 +103,10 @@ template <class T>
 void multiply_slices(bool transpose_a, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const T* a,
                      std::int64_t lda, const T* b, std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate,
                      std::int64_t slice_step, const T* next, const T* bias);
+// c [m, n] += a [m, k] b for a b whose row p begins at b + rows[p]. n is a multiple of slice_width().
+template <class T>
+void multiply_rows(std::int64_t m, std::int64_t n, std::int64_t k, const T* a, std::int64_t lda, const T* b,
+                   const std::int64_t* rows, T* c, std::int64_t ldc);
 template <class T>
 [[gnu::always_inline]] inline void macro_kernel(const ProductSizes& size, T alpha, const LeftFactor<OfAlpha<T>>& a,
                                                 const Matrix<const OfAlpha<T>>& b, const Matrix<OfAlpha<T>>& c,

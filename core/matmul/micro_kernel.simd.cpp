@@ -76,8 +76,9 @@ struct Slice {
   T alpha;
   bool accumulate;
   const T *b, *bias;
-  std::int64_t tail;      // of the last vector, as many numbers as there are columns
-  std::int64_t distance;  // of the slice that is fetched meanwhile, from b on
+  const std::int64_t* rows;  // where the rows of b begin, if they are listed instead of ldb apart
+  std::int64_t tail;         // of the last vector, as many numbers as there are columns
+  std::int64_t distance;     // of the slice that is fetched meanwhile, from b on
 };
 
 // Vector j of NV, the last of which has `tail` numbers unless Full.
@@ -97,7 +98,7 @@ inline void store_vector(const V& v, T* row, int j, std::int64_t tail) {
 }
 
 // c [MR, NV vectors]
-template <bool Fetches, class V, int MR, int NV, bool Full, class T = typename V::value_type>
+template <bool Fetches, class V, int MR, int NV, bool Full, bool Listed, class T = typename V::value_type>
 inline void micro_kernel(const Slice<T>& s, const T* a, T* c, const Ahead& ahead) {
   const std::int64_t k = s.k, row = s.row, col = s.col, ldb = s.ldb, ldc = s.ldc, tail = s.tail;
   const T* const b = s.b;
@@ -115,7 +116,8 @@ inline void micro_kernel(const Slice<T>& s, const T* a, T* c, const Ahead& ahead
     if (NV == nr_vectors && longer && p % line<T> == 0)
       FIT_UNROLL for (int i = 0; i < MR; ++i) __builtin_prefetch(four[i / 4] + (i % 4 + MR) * row, 0, 2);
     V y[NV];
-    FIT_UNROLL for (int j = 0; j < NV; ++j) y[j] = get(b + p * ldb, j);
+    const T* const b_row = b + (Listed ? s.rows[p] : p * ldb);
+    FIT_UNROLL for (int j = 0; j < NV; ++j) y[j] = get(b_row, j);
     for (std::int64_t l = ahead.first; Fetches && l < ahead.last; ++l)
       __builtin_prefetch(b + p * ldb + ahead.distance + l * line<T>, 0, 2);
     FIT_UNROLL for (int i = 0; i < MR; ++i) {
@@ -150,18 +152,18 @@ FIT_ONE_COPY void add_bias(const Slice<T>& s, std::int64_t rows, T* c) {
 
 // Computes m rows of c by micro-kernels of MR rows, and the rest by smaller ones. Fetches: each fetches its share of
 // the slice at the distance. `done` rows were computed before.
-template <bool Fetches, class V, int MR, int NV, bool Full, class T = typename V::value_type>
+template <bool Fetches, class V, int MR, int NV, bool Full, bool Listed = false, class T = typename V::value_type>
 void micro_kernels(const Slice<T>& s, std::int64_t m, const T* a, T* c, std::int64_t done = 0) {
   const std::int64_t all = done + m;
   for (; m >= MR; m -= MR, done += MR, a += MR * s.row, c += MR * s.ldc) {
     Ahead ahead;
     if (Fetches) ahead = {s.distance, NV * done / all, NV * (done + MR) / all};
-    micro_kernel<Fetches, V, MR, NV, Full>(s, a, c, ahead);
+    micro_kernel<Fetches, V, MR, NV, Full, Listed>(s, a, c, ahead);
     if (s.bias) add_bias<V, NV, Full>(s, MR, c);  // while they are in the L1 cache
   }
   constexpr int fewer = MR == 6 ? 4 : MR / 2;
   if constexpr (fewer > 0)
-    if (m > 0) micro_kernels<Fetches, V, fewer, NV, Full>(s, m, a, c, done);
+    if (m > 0) micro_kernels<Fetches, V, fewer, NV, Full, Listed>(s, m, a, c, done);
 }
 
 template <bool Full, class T>
@@ -189,7 +191,7 @@ void multiply_slices(bool transpose_a, std::int64_t m, std::int64_t n, std::int6
                      std::int64_t lda, const T* b, std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate,
                      std::int64_t slice_step, const T* next, const T* bias) {
   constexpr std::int64_t W = Vec<T>::size;
-  Slice<T> s{k, lda, 1, ldb, ldc, alpha, accumulate, b, bias, W, next ? next - b : 0};
+  Slice<T> s{k, lda, 1, ldb, ldc, alpha, accumulate, b, bias, nullptr, W, next ? next - b : 0};
   if (transpose_a) s.row = 1, s.col = lda;
   for (std::int64_t j = 0; j < n; j += slice_width<T>(), s.b += slice_step, c += slice_width<T>()) {
     const std::int64_t left = n - j, all = (left + W - 1) / W, vectors = all < nr_vectors ? all : nr_vectors;
@@ -213,9 +215,19 @@ void multiply_slices(bool transpose_a, std::int64_t m, std::int64_t n, std::int6
   }
 }
 
+template <class T>
+void multiply_rows(std::int64_t m, std::int64_t n, std::int64_t k, const T* a, std::int64_t lda, const T* b,
+                   const std::int64_t* rows, T* c, std::int64_t ldc) {
+  Slice<T> s{k, lda, 1, 0, ldc, T(1), true, b, nullptr, rows, Vec<T>::size, 0};
+  for (std::int64_t j = 0; j < n; j += slice_width<T>(), s.b += slice_width<T>(), c += slice_width<T>())
+    micro_kernels<false, Vec<T>, mr(nr_vectors), nr_vectors, true, true>(s, m, a, c);
+}
+
 #define FIT_MACRO_KERNEL(T)                                                                                          \
   template void multiply_slices(bool, std::int64_t, std::int64_t, std::int64_t, T, const T*, std::int64_t, const T*, \
-                                std::int64_t, T*, std::int64_t, bool, std::int64_t, const T*, const T*);
+                                std::int64_t, T*, std::int64_t, bool, std::int64_t, const T*, const T*);             \
+  template void multiply_rows(std::int64_t, std::int64_t, std::int64_t, const T*, std::int64_t, const T*,            \
+                              const std::int64_t*, T*, std::int64_t);
 FIT_MACRO_KERNEL(float)
 FIT_MACRO_KERNEL(double)
 #undef FIT_MACRO_KERNEL

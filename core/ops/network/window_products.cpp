@@ -1,6 +1,7 @@
 #include "ops/network/window_products.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/scratch.hpp"
 #include "fit/threads/parallel.hpp"
@@ -95,9 +96,7 @@ template <class T>
 class PaddedImage {
  public:
   PaddedImage(const WindowProducts& c, const WindowBlock& channels, bool copies = true)
-      : c_(c),
-        channels_(copies ? channels.channels : 0),
-        memory_(channels_ * c.w.plane() + kernels::WindowLayout::slack) {}
+      : c_(c), channels_(copies ? channels.channels : 0), memory_(channels_ * c.w.plane() + kernels::panel_width) {}
   T* get() const { return memory_.get(); }
 
   void clear() const { std::fill_n(get(), channels_ * c_.w.plane(), T(0)); }
@@ -134,6 +133,61 @@ kernels::Scratch<T> window_memory(std::int64_t rows, std::int64_t places) {
 
 // ---- forward ------------------------------------------------------------------------------------------------------
 
+// Windows of stride 1 can be read where they lie, from the rows of the image with its zeros. Such a row has `right`
+// places; what is computed between two rows, and up to a whole line of the micro-kernel, is in vain.
+template <class T>
+struct RowBlocks {
+  explicit RowBlocks(const WindowProducts& c) : c(c), line(FIT_KERNELS(kernels::gemm_table, T).slice_width) {
+    constexpr std::int64_t most = 512;  // columns, which stay in the caches
+    std::int64_t least = 2 * c.w.places();
+    for (std::int64_t n = 1; n <= c.w.down && (n == 1 || width(n) <= most); ++n) {
+      const std::int64_t rest = c.w.down % n, all = c.w.down / n * width(n) + (rest ? width(rest) : 0);
+      if (all <= least) least = all, rows = n;
+    }
+    // Sums of few products take no longer than copying them to their places.
+    gains = c.w.stride_right == 1 && c.w.stride_down == 1 && c.depth() >= 64 && 3 * least <= 4 * c.w.places();
+  }
+  // The columns of n rows.
+  std::int64_t width(std::int64_t n) const { return ((n - 1) * c.w.cols + c.w.right + line - 1) / line * line; }
+
+  const WindowProducts& c;
+  std::int64_t line, rows = 1;  // together
+  bool gains;
+};
+
+/// The products of windows where they lie.
+template <class T>
+class RowProducts {
+ public:
+  RowProducts(const RowBlocks<T>& blocks, std::int64_t outputs)
+      : blocks_(blocks), begins_(blocks.c.depth()), sums_(outputs * blocks.width(blocks.rows)) {
+    const kernels::WindowLayout& w = blocks.c.w;
+    std::int64_t* at = begins_.get();
+    for (std::int64_t channel = 0; channel < w.channels; ++channel)
+      for (std::int64_t k = 0; k < w.height; ++k)
+        for (std::int64_t l = 0; l < w.width; ++l) *at++ = channel * w.plane() + w.at(0, 0, k, l);
+  }
+  // y = bias + weight windows, for whole rows of places. bias may be null.
+  void multiply(const WindowBlock& b, std::int64_t outputs, const T* image, const T* weight, const T* bias,
+                T* y) const {
+    const WindowProducts& c = blocks_.c;
+    const std::int64_t rows = b.places / c.w.right, n = blocks_.width(rows), depth = c.depth();
+    for (std::int64_t o = 0; o < outputs; ++o)
+      kernels::windows<T>().fill(sums_.get() + o * n, n, bias ? bias[o] : T(0));
+    const T* const from = image + b.place / c.w.right * c.w.cols;
+    FIT_KERNELS(kernels::gemm_table, T)
+        .gemm_rows(product_of<T>(outputs, n, depth, depth, 0, n), weight, from, begins_.get(), sums_.get());
+    for (std::int64_t o = 0; o < outputs; ++o)
+      for (std::int64_t row = 0; row < rows; ++row)
+        std::copy_n(sums_.get() + o * n + row * c.w.cols, c.w.right, y + o * c.w.places() + b.place + row * c.w.right);
+  }
+
+ private:
+  const RowBlocks<T>& blocks_;
+  kernels::Scratch<std::int64_t> begins_;
+  kernels::Scratch<T> sums_;
+};
+
 // Some places and outputs of one image: y += weight windows.
 template <class T, class W>
 void multiply_block(const WindowProducts& c, const WindowBlock& b, std::int64_t outputs, const T* image,
@@ -162,13 +216,19 @@ void forward(const WindowProducts& c, const T* x, const W* weight, const T* bias
   const std::int64_t depth = c.depth(), places = c.w.places(), line = kernels::panel_width;
   // A block of windows has about 2^14 elements, and whole lines of the micro-kernel. It is larger where it is packed.
   constexpr std::int64_t elements = std::is_same_v<T, W> ? 1 << 14 : 1 << 17;
-  const std::int64_t most = is_depthwise(c) ? places : std::clamp(elements / depth / line * line, line, 8 * line);
+  const RowBlocks<T> rows(c);
+  const bool reads_rows = std::is_same_v<T, W> && rows.gains && !is_depthwise(c) && !is_pointwise(c);
+  const std::int64_t most = reads_rows        ? rows.rows * c.w.right
+                            : is_depthwise(c) ? places
+                                              : std::clamp(elements / depth / line * line, line, 8 * line);
   const std::int64_t blocks = (places + most - 1) / most, all = std::max<std::int64_t>(images(c) * blocks, 1);
   // Few blocks are divided by their outputs, for many threads.
   const std::int64_t parts = std::clamp<std::int64_t>(16 / all, 1, std::max<std::int64_t>(c.outputs / 64, 1));
-  const bool gathers = !is_depthwise(c) && !is_pointwise(c);
+  const bool gathers = !reads_rows && !is_depthwise(c) && !is_pointwise(c);
   each_range(c, images(c) * blocks * parts, [&](std::int64_t begin, std::int64_t end) {
     const PaddedImage<T> padded(c, {0, c.w.channels, 0, 0}, copies_image(c));
+    std::optional<RowProducts<T>> in_rows;
+    if (reads_rows) in_rows.emplace(rows, c.outputs);
     const auto windows = window_memory<T>(gathers ? depth : 0, most);
     const T* image = nullptr;
     for (std::int64_t task = begin; task < end; ++task) {
@@ -177,11 +237,18 @@ void forward(const WindowProducts& c, const T* x, const W* weight, const T* bias
       const std::int64_t outputs = c.outputs * (part + 1) / parts - first;
       const WindowBlock b{0, c.w.channels, place, std::min(most, places - place)};
       T* const to = y + i * y_size(c) + first * places;
+      const W* const w = weight + g * weight_size(c) + first * depth;
+      const T* const own_bias = bias ? bias + g * c.outputs + first : nullptr;
       if (task == begin || (place == 0 && part == 0)) image = padded.read(x + i * x_size(c));
+      if constexpr (std::is_same_v<T, W>)
+        if (reads_rows) {
+          in_rows->multiply(b, outputs, image, w, own_bias, to);
+          continue;
+        }
       if (gathers && (task == begin || part == 0)) kernels::windows<T>().gather(c.w, b, image, windows.get());
       for (std::int64_t o = 0; o < outputs; ++o)
-        kernels::windows<T>().fill(to + o * places + place, b.places, bias ? bias[g * c.outputs + first + o] : T(0));
-      multiply_block(c, b, outputs, image, weight + g * weight_size(c) + first * depth, windows.get(), to);
+        kernels::windows<T>().fill(to + o * places + place, b.places, own_bias ? own_bias[o] : T(0));
+      multiply_block(c, b, outputs, image, w, windows.get(), to);
     }
   });
 }

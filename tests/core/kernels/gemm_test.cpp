@@ -411,6 +411,36 @@ TEST_CASE("a row is added to rows of every width, and nothing beside", "[gemm]")
   });
 }
 
+TEST_CASE("rows that are listed give the bits of the same rows side by side", "[gemm]") {
+  const auto check = [](auto type) {
+    using T = decltype(type);
+    std::mt19937_64 random(5);
+    for (const std::int64_t k : {1, 20, 390})
+      for (const std::int64_t m : {1, 5, 6, 13}) {
+        const std::int64_t n = 2 * kernels::panel_width;
+        INFO(m << " x " << k << " x " << n << " of " << sizeof(T) << " bytes");
+        GuardedBuffer<T> a = drawn<T>(m * k, 1, between(-2, 2), random), c = drawn<T>(m * n, 3, between(-2, 2), random),
+                         room = drawn<T>(1000 + n, 2, between(-2, 2), random), b(k * n, 1), listed(m * n, 1);
+        std::vector<std::int64_t> rows;
+        for (std::int64_t i = 0; i < k; ++i) {
+          rows.push_back(static_cast<std::int64_t>(random() % 1001));
+          std::copy_n(room.data() + rows.back(), n, b.data() + i * n);
+        }
+        kernels::GemmParams<T> p = kernels::contiguous<T>(m, n, k, false, false);
+        p.beta = 1;
+        std::copy_n(c.data(), m * n, listed.data());
+        table<T>().gemm_unpacked(p, a.data(), b.data(), c.data(), nullptr);
+        table<T>().gemm_rows(p, a.data(), room.data(), rows.data(), listed.data());
+        CHECK(listed.values() == c.values());
+        CHECK(listed.guards_intact());
+      }
+  };
+  each_isa([&] {
+    check(0.0F);
+    check(0.0);
+  });
+}
+
 TEST_CASE("a product with a bias has the bits of a product to which it is added afterwards", "[gemm]") {
   const auto check = [](auto type) {
     using T = decltype(type);
