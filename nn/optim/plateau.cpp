@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "common/load.hpp"
@@ -29,9 +30,12 @@ ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, const PlateauOptions&
 
 bool ReduceLROnPlateau::better(double metric) const {
   const double sign = options_.mode() == PlateauOptions::Mode::min ? -1 : 1;
-  const double bound = options_.threshold_mode() == PlateauOptions::Threshold::rel
-                           ? best_ * (1 + sign * options_.threshold())
-                           : best_ + sign * options_.threshold();
+  const double of_best = best_ < 0 ? -sign : sign;  // the sign of a fraction of best_ that improves it
+  double bound = best_;
+  if (options_.threshold_mode() == PlateauOptions::Threshold::abs)
+    bound += sign * options_.threshold();
+  else if (std::isfinite(best_))
+    bound *= 1 + of_best * options_.threshold();
   return sign < 0 ? metric < bound : metric > bound;
 }
 

@@ -181,6 +181,26 @@ TEST_CASE("reduction on a plateau is PyTorch's, and goes on from its state", "[g
   check("plateau_floor", 1, floor);
 }
 
+TEST_CASE("a plateau of negative numbers is one, with a relative threshold of any size") {
+  const auto rate_after = [](const optim::PlateauOptions& options, const std::vector<double>& metrics) {
+    optim::SGD optimizer({leaf()}, 1.);
+    optim::ReduceLROnPlateau schedule(optimizer, optim::PlateauOptions(options).factor(0.5).patience(2));
+    for (const double metric : metrics) schedule.step(metric);
+    return optimizer.lr();
+  };
+  const optim::PlateauOptions falls;
+  const auto rises = optim::PlateauOptions().mode(optim::PlateauOptions::Mode::max);
+  CHECK(rate_after(falls, {-10, -10, -10, -10}) == 0.5);
+  CHECK(rate_after(falls, {-10, -9.9995, -9.999, -9.9985}) == 0.5);      // it gets worse, by less than a threshold
+  CHECK(rate_after(falls, {-10, -10.0005, -10.0007, -10.0009}) == 0.5);  // better, by less than the threshold
+  CHECK(rate_after(falls, {-10, -10.002, -10.004, -10.006}) == 1);
+  CHECK(rate_after(falls, {0.001, -0.001, -0.0011, -0.0012}) == 1);
+  CHECK(rate_after(rises, {-10, -10, -10, -10}) == 0.5);
+  CHECK(rate_after(rises, {-10, -9.9995, -9.9993, -9.9991}) == 0.5);
+  CHECK(rate_after(rises, {-10, -9.998, -9.996, -9.994}) == 1);
+  CHECK(rate_after(optim::PlateauOptions().threshold(1), {5, -1, -3, -7}) == 1);  // the first is better than none
+}
+
 TEST_CASE("Noam's schedule is its paper's formula") {
   optim::Adam optimizer({leaf()}, 2.);
   optim::NoamLR schedule(optimizer, 64, 10);

@@ -11,7 +11,8 @@
 #include "fit/tensor/state_dict.hpp"
 #include "fit/tensor/tensor.hpp"
 
-/// Learning rate schedules. Names, defaults and values are PyTorch's, but for SequentialLR and ChainedScheduler.
+/// Learning rate schedules. Names, defaults and values are PyTorch's, but for SequentialLR, ChainedScheduler, and
+/// ReduceLROnPlateau of negative numbers.
 ///
 ///     optim::SGD optimizer(net.named_parameters(), 0.1);
 ///     optim::CosineAnnealingLR schedule(optimizer, steps);
@@ -287,8 +288,10 @@ class ChainedScheduler final : public Schedule {
 
 /// The options of ReduceLROnPlateau.
 struct PlateauOptions {
-  enum class Mode { min, max };       ///< Whether a smaller or a larger number is better.
-  enum class Threshold { rel, abs };  ///< Whether the threshold is a fraction of the best number, or added to it.
+  enum class Mode { min, max };  ///< Whether a smaller or a larger number is better.
+  /// Whether the threshold is a fraction of the best number's magnitude, or a difference. (PyTorch: of the number
+  /// itself, so that a negative one that gets worse by less counts as better.)
+  enum class Threshold { rel, abs };
 
   FIT_OPTION(Mode, mode) = Mode::min;                      ///< Whether a smaller or a larger number is better.
   FIT_OPTION(double, factor) = 0.1;                        ///< The factor of the rate.
