@@ -103,7 +103,9 @@ Names group_norm(const Row& r) {
   return {scaled(r, r.g.node("Reshape", {normalised(r, groups, {2}), r.g.node("Shape", {x})}))};
 }
 Names glu(const Row& r) {
-  const Names halves = r.g.nodes("Split", {r.operand(0)}, 2, {{"axis", {r.integer("axis")}}});
+  std::map<std::string, Integers> attributes{{"axis", {r.integer("axis")}}};
+  if (r.g.opset() >= 18) attributes["num_outputs"] = {2};  // before, the number of results said so
+  const Names halves = r.g.nodes("Split", {r.operand(0)}, 2, attributes);
   return {r.g.node("Mul", {halves[0], r.g.node("Sigmoid", {halves[1]})})};
 }
 // Ours: input, forget, cell, output; theirs: input, output, forget, cell.

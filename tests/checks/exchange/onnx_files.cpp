@@ -31,17 +31,20 @@ void save_values(const std::string& path, const Inputs& inputs, const Call& call
   save_npz(path, all);
 }
 
-// Writes a model. `free`: how many axes are free, which the second set of inputs uses.
+// Writes a model with either version of ONNX's operations. `free`: how many axes are free, which the second set of
+// inputs uses.
 void write(const std::string& name, const nn::Layer& model, const Inputs& inputs, const Call& call, std::size_t free,
-           const Inputs& other = {}, std::int64_t opset = 17) {
-  const std::string path = folder + "/" + name;
-  const nn::ONNXInfo info =
-      nn::save_onnx(path + ".onnx", model, inputs, call, nn::SaveONNXOptions().sample(path + ".npz").opset(opset));
-  std::string fixed;
-  for (const std::string& why : info.fixed_axes) fixed += "\n  " + why;
-  require(info.free_axes.size() == free,
-          name + ": " + std::to_string(info.free_axes.size()) + " free axes, not " + std::to_string(free) + fixed);
-  if (!other.empty()) save_values(path + ".other.npz", other, call);
+           const Inputs& other = {}) {
+  for (const std::int64_t opset : {17, 23}) {
+    const std::string path = folder + '/' + name + '_' + std::to_string(opset);
+    const nn::ONNXInfo info =
+        nn::save_onnx(path + ".onnx", model, inputs, call, nn::SaveONNXOptions().sample(path + ".npz").opset(opset));
+    std::string fixed;
+    for (const std::string& why : info.fixed_axes) fixed += "\n  " + why;
+    require(info.free_axes.size() == free,
+            path + ": " + std::to_string(info.free_axes.size()) + " free axes, not " + std::to_string(free) + fixed);
+    if (!other.empty()) save_values(path + ".other.npz", other, call);
+  }
 }
 
 const nn::Dropout& nothing() {  // the model of a run that is operations alone
@@ -305,10 +308,7 @@ void gpts() {
     model.eval();
     const NoGrad no_grad;
     for (const Tensor& p : model.parameters()) Tensor(p).add_(0.1 * randn(p.shape()));
-    for (const std::int64_t opset : {17, 23})
-      write(
-          "gpt_" + name + '_' + std::to_string(opset), model, {ids}, [&](const Inputs& in) { return model(in[0]); }, 2,
-          {other}, opset);
+    write("gpt_" + name, model, {ids}, [&](const Inputs& in) { return model(in[0]); }, 2, {other});
     with_cache(name, model, other);
   };
   gpt("learned", small());
