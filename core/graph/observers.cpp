@@ -139,7 +139,8 @@ void notify_op(const OpName& op, const Inputs& inputs, const Tensor* outputs, in
   bool in_backward = false;
   for (const ObserverLink* at = thread_state.observed; at; at = at->outer) in_backward |= at->adjoint;
   const OpEvent event{op.name, inputs, outputs, count, in_backward, {op.attributes, op.count}};
-  notify_thread([&](Observer& o) { o.op_recorded(event); });
+  const bool recorded = count != 1 || is_floating(outputs[0].dtype());
+  notify_thread([&](Observer& o) { recorded ? o.op_recorded(event) : o.op_unrecorded(event); });
 }
 
 bool value_wanted(const char* name) {

@@ -276,16 +276,20 @@ Name Graph::filled(const Operation& o, const std::vector<Tensor>& in_runs) {
   return node("Expand", {constant(slice(flatten(in_runs[0]), 0, 0, 1)), sizes(shape)});
 }
 
+void Graph::refuse_constant(const Operation& o, const Tensor& x) const {
+  o.fail("reads a tensor ", x.shape(), " of ", x.dtype(),
+         " that was computed from the inputs without being recorded, and would be a constant in the file: ",
+         advice(runs_.all[0].inputs));
+}
+
 Name Graph::constant_of(std::size_t at, const std::vector<Tensor>& in_runs) {
   const Operation& o = runs_.all[0].operations[at];
   const Tensor& x = in_runs[0];
+  if (is_condition(runs_.all[0], x)) refuse_constant(o, x);
   for (std::size_t r = 1; r < in_runs.size(); ++r) {
     if (same(x, in_runs[r])) continue;
     const std::optional<std::size_t> axis = runs_.all[r].axis;
-    if (!axis)
-      o.fail("reads a tensor ", x.shape(), " of ", x.dtype(),
-             " that was computed from the inputs without being recorded, and would be a constant in the file: ",
-             advice(runs_.all[0].inputs));
+    if (!axis) refuse_constant(o, x);
     if (std::all_of(in_runs.begin(), in_runs.end(), is_counted)) return counted(o, in_runs);
     if (std::all_of(in_runs.begin(), in_runs.end(), [&](const Tensor& y) { return is_filled(y, x); }))
       return filled(o, in_runs);

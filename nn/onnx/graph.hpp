@@ -67,6 +67,7 @@ class Graph {
                 const std::function<const Tensor&(const Run&)>& which) const;
   Name counted(const Operation& o, const std::vector<Tensor>& in_runs);
   Name filled(const Operation& o, const std::vector<Tensor>& in_runs);
+  [[noreturn]] void refuse_constant(const Operation& o, const Tensor& x) const;
   Name constant_of(std::size_t at, const std::vector<Tensor>& in_runs);
   Name free_size(std::size_t axis);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <sstream>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "fit/graph/graph.hpp"
 #include "layer/innermost_name.hpp"
@@ -13,10 +14,12 @@ namespace {
 
 class Recorder final : public Observer {
  public:
-  explicit Recorder(const Layer& model) {
+  Recorder(const Layer& model, const std::vector<Tensor>& inputs) {
     for (const auto& [name, layer] : model.named_layers()) names_.emplace(layer, name);
+    for (const Tensor& x : inputs) depend(x);
   }
   std::vector<Operation> operations;
+  std::vector<Tensor> conditions;
 
   void op_recorded(const OpEvent& e) override {
     if (e.in_backward) return;
@@ -38,11 +41,37 @@ class Recorder final : public Observer {
         kept.integer = a.integer(), kept.number = a.number();
       o.attributes.emplace(a.name(), std::move(kept));
     }
+    if (any_of(e, dependent_))
+      for (const Tensor& y : o.outputs) depend(y);
     operations.push_back(std::move(o));
+  }
+  void op_unrecorded(const OpEvent& e) override {
+    if (!any_of(e, dependent_)) return;
+    const Tensor& y = e.outputs[0];
+    depend(y);
+    if (y.numel() == 0 || !(y.dtype() == boolean || any_of(e, conditional_))) return;
+    conditional_.insert(y.raw());
+    conditions.push_back(y);
   }
 
  private:
+  // Tensors by their elements, which reshape() shares. Those that are noted live as long as the recorder.
+  using Elements = std::unordered_set<const void*>;
+  void depend(const Tensor& x) {
+    if (x.defined() && x.numel() > 0) dependent_.insert(x.raw());
+  }
+  static bool any_of(const OpEvent& e, const Elements& noted) {
+    const auto is_noted = [&](const Tensor& x) { return x.defined() && noted.count(x.raw()) > 0; };
+    for (int i = 0; i < e.inputs.size(); ++i)
+      if (is_noted(e.inputs[i])) return true;
+    return std::any_of(e.attributes.begin(), e.attributes.end(), [&](const OpAttribute& a) {
+      return a.kind() == OpAttribute::Kind::tensor && is_noted(a.tensor());
+    });
+  }
+
   std::unordered_map<const Layer*, std::string> names_;
+  Elements dependent_;    // on the inputs
+  Elements conditional_;  // of conditions
 };
 
 bool alike(const Tensor& a, const Tensor& b) {
@@ -91,6 +120,11 @@ bool same_numbers(const Attribute& a, const Attribute& b) {
   return a.integer == b.integer && (a.number == b.number || both_nan) && a.integers == b.integers;
 }
 
+bool is_condition(const Run& run, const Tensor& x) {
+  return x.numel() > 0 &&
+         std::any_of(run.conditions.begin(), run.conditions.end(), [&](const Tensor& y) { return y.raw() == x.raw(); });
+}
+
 bool alike(const Run& a, const Run& b) {
   return std::equal(a.operations.begin(), a.operations.end(), b.operations.begin(), b.operations.end(),
                     [](const Operation& x, const Operation& y) { return alike(x, y); }) &&
@@ -111,14 +145,15 @@ std::string Operation::where() const {
 
 Run record_run(const Layer& model, const std::vector<Tensor>& inputs,
                const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& run) {
-  Recorder recorder(model);
-  Run result{{}, inputs, {}, {}};
+  Recorder recorder(model, inputs);
+  Run result{{}, inputs, {}, {}, {}};
   {
     const EnableGrad recording;
     const Observe watching(recorder);
     result.outputs = run(inputs);
   }
   result.operations = std::move(recorder.operations);
+  result.conditions = std::move(recorder.conditions);
   return result;
 }
 

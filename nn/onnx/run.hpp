@@ -45,8 +45,12 @@ struct Operation {
 struct Run {
   std::vector<Operation> operations;
   std::vector<Tensor> inputs, outputs;
+  std::vector<Tensor> conditions;     // of the inputs, and integers that were computed from these conditions
   std::optional<std::size_t> axis{};  // the free axis that has another size; none: other values
 };
+
+/// Whether x has the elements of one of the run's conditions. They may be the same in all runs, as those of x == 0.
+bool is_condition(const Run& run, const Tensor& x);
 
 /// Whether both did the same operations with the same tensors.
 bool alike(const Run& a, const Run& b);

@@ -9,6 +9,8 @@
 namespace fit {
 namespace {
 
+using detail::unrecorded;
+
 // The function that compares runs of T: a kernel for floating types, otherwise f.
 template <class T, class Kernel, class F>
 auto comparing(const Kernel& kernel, const F& f) {
@@ -60,7 +62,7 @@ Tensor combine(const char* op, const Tensor& a, const Tensor& b, const F& f) {
   const Tensor x = to_dtype_no_grad(a, boolean), y = to_dtype_no_grad(b, boolean);
   Tensor z = empty_broadcast(op, a, b, boolean);
   run_binary<bool, bool, bool>(z, x, y, each_pair<bool, bool, bool>(f));
-  return z;
+  return unrecorded(op, {a, b}, std::move(z));
 }
 
 template <class F>
@@ -71,19 +73,19 @@ Tensor test(const char* op, const Tensor& x, const F& f) {
     using T = decltype(zero);
     run_unary<bool, T>(y, x, each_one<bool, T>(f));
   });
-  return y;
+  return unrecorded(op, {x}, std::move(y));
 }
 
 }  // namespace
 
-#define FIT_COMPARISON(name, Functor)                                         \
-  Tensor name(const Tensor& a, const Tensor& b) {                             \
-    return compare(                                                           \
-        #name, a, b, [](const auto& k) { return k.name; }, std::Functor<>()); \
-  }                                                                           \
-  Tensor name(const Tensor& a, Scalar b) {                                    \
-    return compare(                                                           \
-        #name, a, b, [](const auto& k) { return k.name; }, std::Functor<>()); \
+#define FIT_COMPARISON(name, Functor)                                                 \
+  Tensor name(const Tensor& a, const Tensor& b) {                                     \
+    const auto kernel = [](const auto& k) { return k.name; };                         \
+    return unrecorded(#name, {a, b}, compare(#name, a, b, kernel, std::Functor<>())); \
+  }                                                                                   \
+  Tensor name(const Tensor& a, Scalar b) {                                            \
+    const auto kernel = [](const auto& k) { return k.name; };                         \
+    return unrecorded(#name, {a}, compare(#name, a, b, kernel, std::Functor<>()));    \
   }
 FIT_COMPARISON(eq, equal_to)
 FIT_COMPARISON(ne, not_equal_to)
@@ -168,7 +170,7 @@ Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol) {
     using T = decltype(zero);
     run_binary<bool, T, T>(z, p, q, each_pair<bool, T, T>(close));
   });
-  return z;
+  return unrecorded("isclose", {a, b}, std::move(z));
 }
 
 }  // namespace fit

@@ -178,7 +178,7 @@ Tensor any_or_all(const char* op, const Tensor& x, const Axes& axes, KeepDims ke
         r, x.data<T>().data(), all, [join](bool acc, T v) { return join(acc, v != T(0)); }, join,
         [out](std::int64_t i, bool v) { out[i] = v; });
   });
-  return y;
+  return detail::unrecorded(op, {x}, std::move(y));
 }
 
 /// Cumulative sums along an axis, from its end if `backwards`.

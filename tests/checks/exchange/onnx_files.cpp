@@ -405,6 +405,14 @@ void refusals() {
          {"operation where has other = "});
   refuse("ids", run([](const Tensor& x) { return index_select(x, 1, argmax(x, 1)) * 2; }),
          {"index_select", "computed from the inputs"});
+  refuse("an equality that no run meets", run([](const Tensor& x) { return where(x == 0, 1, x); }),
+         {"operation where", "[3, 4] of boolean", "computed from the inputs"});
+  refuse("a test for NaN", run([](const Tensor& x) { return masked_fill(x * 2, isnan(x * 2), 0); }),
+         {"operation masked_fill", "computed from the inputs"});
+  refuse("all finite", run([](const Tensor& x) { return x * all(isfinite(x), 1, keepdims).to(float32); }),
+         {"operation to", "[3, 1] of boolean", "computed from the inputs"});
+  refuse("two conditions", run([](const Tensor& x) { return where(!(x < 1e9 && x != 0.25), 0, x); }),
+         {"operation where", "computed from the inputs"});
   refuse("bfloat16", run([](const Tensor& x) { return (x.to(bfloat16) * 2).to(float32); }), {"bfloat16"});
   refuse("no run", run([](const Tensor&) { return ones({2}); }), {"output was not computed"});
   refuse("no inputs",
@@ -445,6 +453,16 @@ void refused_masks() {
   const auto of_ids = [&](const Inputs& in) { return bert(in[0], create_padding_mask(in[0], 0)); };
   refuse("padding of ids", [&](const std::string& p) { nn::save_onnx(p, bert, {ids}, of_ids); },
          {"operation attention", "[2, 1, 6] of boolean", "computed from the inputs"});
+  const auto of_others = [&](const Inputs& in) { return bert(in[0], create_padding_mask(in[0], 10)); };
+  refuse("padding by an id that the example lacks",
+         [&](const std::string& p) { nn::save_onnx(p, bert, {ids}, of_others); },
+         {"operation attention", "[2, 1, 6] of boolean", "computed from the inputs"});
+  const auto mean_of_tokens = [&](const Inputs& in) {
+    const Tensor weights = unsqueeze((in[0] != 10).to(float32), -1);
+    return sum(bert(in[0]) * weights, 1) / sum(weights, 1);
+  };
+  refuse("a mean without padding", [&](const std::string& p) { nn::save_onnx(p, bert, {ids}, mean_of_tokens); },
+         {"operation to", "[2, 6] of boolean", "computed from the inputs"});
   const auto turned = [](const Inputs& in) { return where(logical_not(in[1]), in[0], 0); };
   refuse("a turned mask",
          [&](const std::string& p) {

@@ -23,7 +23,13 @@ Tensor leaf(const Nested& numbers) { return tensor(numbers, float64).requires_gr
 struct Notes : Observer {
   explicit Notes(Calls& to, std::string by = "") : calls(to), name(std::move(by)) {}
   void op_recorded(const OpEvent& e) override { calls.push_back(name + (e.in_backward ? "in backward " : "") + e.op); }
+  void op_unrecorded(const OpEvent& e) override {
+    CHECK(e.output_count == 1);
+    CHECK_FALSE(is_floating(e.outputs[0].dtype()));
+    conditions.push_back(name + e.op + ' ' + std::to_string(e.inputs.size()) + ' ' + e.outputs[0].shape().str());
+  }
   Calls& calls;
+  Calls conditions;
   std::string name;
 };
 
@@ -62,6 +68,31 @@ TEST_CASE("an observer is told each operation of its thread while it watches", "
   CHECK(Calls(calls.begin(), calls.begin() + 4) == Calls{"exp", "mul", "tanh", "sum"});
   for (std::size_t i = 4; i < calls.size(); ++i) CHECK(calls[i].find("in backward ") == 0);
   CHECK(detail::thread_state.observed == nullptr);
+}
+
+TEST_CASE("an observer is told integers and conditions apart", "[observer]") {
+  Calls calls;
+  Notes notes(calls);
+  const Tensor x = tensor({1., 2., 3.}, float64), ids = tensor({4, 5, 6});
+  {
+    const Observe watching(notes);
+    (void)(x == 2);
+    (void)(x < tensor({{1.}, {2.}}, float64));
+    (void)isnan(x);
+    (void)logical_not(x);
+    (void)!(x == 2);
+    (void)(isfinite(x) && isinf(x));
+    (void)isclose(x, x);
+    (void)any(x);
+    (void)(ids + 1);
+    (void)(ids != 4);
+    (void)slice(ids, 0, 0, 2);
+    (void)x.to(int64);
+  }
+  CHECK(calls.empty());
+  CHECK(notes.conditions == Calls{"eq 1 [3]", "lt 2 [2, 3]", "isnan 1 [3]", "logical_not 1 [3]", "eq 1 [3]",
+                                  "logical_not 2 [3]", "isfinite 1 [3]", "isinf 1 [3]", "logical_and 2 [3]",
+                                  "isclose 2 [3]", "any 1 []", "add 1 [3]", "ne 1 [3]", "slice 1 [2]", "to 1 [3]"});
 }
 
 TEST_CASE("an event has the operation's inputs and outputs", "[observer]") {

@@ -226,6 +226,11 @@ inline void note_loss_terms(const Inputs& in, const Tensor& y) {
 
 /// Notifies the observers of this thread.
 void notify_op(const OpName& op, const Inputs& in, const Tensor* outputs, int count);
+/// The same for a result of integers or conditions. Returns it.
+inline Tensor unrecorded(const OpName& op, const Inputs& in, Tensor y) {
+  if (thread_state.observed) notify_op(op, in, &y, 1);
+  return y;
+}
 
 /// Creates the node, connects the outputs to it, and returns memory for a closure of `bytes`.
 void* attach_node(const char* op, const Inputs& in, Tensor* outputs, int count, const Keep& keep,
@@ -250,7 +255,7 @@ void attach(const char* op, const Inputs& in, Tensor* outputs, int count, const 
 /// is a name, or a name with attributes, which observers get: record({"softmax", {{"axis", axis}}}, …).
 template <class F>
 Tensor record(const detail::OpName& op, const detail::Inputs& inputs, Tensor y, const Keep& keep, const F& adjoint) {
-  if (!is_floating(y.dtype())) return y;
+  if (!is_floating(y.dtype())) return detail::unrecorded(op, inputs, std::move(y));
   if (detail::any_connected(inputs)) {
     if (detail::wants_record(inputs))
       detail::attach(op.name, inputs, &y, 1, keep, adjoint);

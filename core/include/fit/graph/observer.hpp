@@ -120,6 +120,9 @@ class Observer {
   /// An operation with a floating result has ended, recorded in the graph or not. An operation that consists of others
   /// comes after them.
   virtual void op_recorded(const OpEvent&) {}
+  /// An operation whose result is integers or conditions, and so in no graph, has ended: arithmetic, comparisons, tests
+  /// and logic, and what moves elements. Those that choose, such as argmax(), and make numbers do not tell.
+  virtual void op_unrecorded(const OpEvent&) {}
   /// The count of floating-point operations of matrix products or attention: 2 m n k for a matrix product.
   virtual void flops_counted(std::int64_t) {}
 

@@ -61,9 +61,9 @@ struct ONNXInfo {
 ///
 /// Throws Error, and writes nothing, for an operation that has no ONNX form; the message has the layer's path. Also for
 /// a value that was computed from the inputs without being recorded (integers, conditions, item(), other shapes of
-/// masks), as it would be a constant in the file; for a model in training mode, with int8 weights or within Autocast;
-/// for inputs of other types; for names that are empty or not unique among inputs, results and the model's tensors; and
-/// for a file of more than 2 GB.
+/// masks), as it would be a constant in the file: integers and numbers if runs differ, conditions always; for a model
+/// in training mode, with int8 weights or within Autocast; for inputs of other types; for names that are empty or not
+/// unique among inputs, results and the model's tensors; and for a file of more than 2 GB.
 ONNXInfo save_onnx(const std::string& path, const Layer& model, const std::vector<Tensor>& inputs,
                    const std::function<Tensor(const std::vector<Tensor>&)>& run, const SaveONNXOptions& options = {});
 
