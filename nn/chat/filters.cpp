@@ -4,6 +4,7 @@
 
 #include "base/from_chars.hpp"
 #include "chat/jinja.hpp"
+#include "common/utf8.hpp"
 
 namespace fit::jinja {
 
@@ -238,9 +239,9 @@ Value real_in(const std::string& text) {
   double x = 0;
   const char* const begin = digits.data() + has_plus;
   const char* const end = digits.data() + digits.size();
-  for (const char c : digits)
-    if (static_cast<unsigned char>(c) >= 0x80 || c == '_')
-      fail("a number with the character '", std::string(1, c), "' is not known here");
+  for (std::size_t at = 0; at < digits.size(); ++at)
+    if (static_cast<unsigned char>(digits[at]) >= 0x80 || digits[at] == '_')
+      fail("a number with the character '", utf8::character(digits, at), "' is not known here");
   if (digits.find_first_of("nN") != std::string::npos) {
     std::string name = lower(digits);
     name.erase(0, name[0] == '-' || name[0] == '+');

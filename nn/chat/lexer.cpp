@@ -155,7 +155,8 @@ class Lexer {
     }
     for (const char* sign : {"==", "!=", "<=", ">=", "//", "**"})
       if (next_is(sign)) return add(T::sign, at_ + 2);
-    if (!has(at_, "+-*/%~<>=()[]{}.,:|")) fail("line ", line_, ": '", std::string(1, c), "' is not known here");
+    if (!has(at_, "+-*/%~<>=()[]{}.,:|"))
+      fail("line ", line_, ": '", utf8::character(source_, at_), "' is not known here");
     add(T::sign, at_ + 1);
   }
 

@@ -283,18 +283,18 @@ std::string fixed(double x, int places) {
 }
 
 // What %s, %r, %d or %f, with this number of places, makes of a value.
-std::string converted(char kind, const Value& value, int places) {
-  if (kind == 's' && places < 0) return text_of(value);
-  if (kind == 'r' && places < 0) return repr_of(value);
-  if ((kind == 'd' || kind == 'i') && places < 0) {
+std::string converted(const std::string& kind, const Value& value, int places) {
+  if (kind == "s" && places < 0) return text_of(value);
+  if (kind == "r" && places < 0) return repr_of(value);
+  if ((kind == "d" || kind == "i") && places < 0) {
     if (value.is_real() && std::abs(value.number()) < 9e15)
       return std::to_string(static_cast<std::int64_t>(value.number()));
     return std::to_string(integer_in("%d", value));
   }
-  if (kind == 'f')
+  if (kind == "f")
     return fixed(value.is_real() ? value.number() : static_cast<double>(integer_in("%f", value)),
                  places < 0 ? 6 : places);
-  fail("'%", std::string(1, kind), "' is not known here in a format");
+  fail("'%", kind, "' is not known here in a format");
 }
 
 }  // namespace
@@ -324,10 +324,11 @@ std::string formatted(const std::string& format, const Value::List& values) {
     if (has_places) ++at;
     const int places = has_places ? std::min(number(), 100) : -1;
     if (at >= format.size()) fail("a format ends within a '%'");
-    const char kind = format[at++];
+    const std::string kind = utf8::character(format, at);
+    at += kind.size();
     if (next >= values.size()) fail("a format needs more than ", values.size(), " values");
     const std::string one = converted(kind, values[next++], places);
-    all += zeros && !left && kind != 's' && kind != 'r' ? zero_filled(one, width) : filled(one, width, !left);
+    all += zeros && !left && kind != "s" && kind != "r" ? zero_filled(one, width) : filled(one, width, !left);
   }
   if (next < values.size()) fail("a format does not use all of ", values.size(), " values");
   return all;

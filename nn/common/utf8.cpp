@@ -1,5 +1,7 @@
 #include "common/utf8.hpp"
 
+#include <algorithm>
+
 namespace fit::utf8 {
 
 std::size_t sequence_length(const std::string& text, std::size_t at) {
@@ -13,6 +15,10 @@ std::size_t sequence_length(const std::string& text, std::size_t at) {
   const bool out_of_range = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xed && byte(1) >= 0xa0) ||
                             (lead == 0xf0 && byte(1) < 0x90) || (lead == 0xf4 && byte(1) >= 0x90);
   return out_of_range ? 0 : n;
+}
+
+std::string character(const std::string& text, std::size_t at) {
+  return text.substr(at, std::max<std::size_t>(1, sequence_length(text, at)));
 }
 
 char32_t next_beyond_ascii(const std::string& text, std::size_t& at) {

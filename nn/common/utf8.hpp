@@ -11,6 +11,9 @@ inline bool starts_code_point(char c) { return (static_cast<unsigned char>(c) & 
 /// surrogates and code points above U+10FFFF are not well-formed.
 std::size_t sequence_length(const std::string& text, std::size_t at);
 
+/// The bytes of the character at text[at]; one byte if it is not well-formed.
+std::string character(const std::string& text, std::size_t at);
+
 char32_t next_beyond_ascii(const std::string& text, std::size_t& at);
 /// Reads the character at text[at] and moves `at` behind it. If it is not well-formed, returns U+FFFD and moves `at` by
 /// one byte.

@@ -256,6 +256,9 @@ TEST_CASE("chat templates: an argument that is not known is an Error that names 
   refuses("{{ [1] | map('upper', 2) | list }}", "the argument 1 of the filter 'upper' is not known here");
   refuses("{{ 'x'.startswith('x', 1) }}", "the argument 2 of the method 'startswith' is not known here");
   refuses("{{ 1 is odd(2) }}", "the argument 1 of the test 'odd' is not known here");
+  refuses("{{ 'aé' | int }}", "a number with the character 'é' is not known here");
+  refuses("{{ 1 + € }}", "line 1: '€' is not known here");
+  refuses("{{ '%é' % 1 }}", "'%é' is not known here in a format");
   refuses("{{ range(1, 2, 3, 4) }}", "the argument 4 of range() is not known here");
   refuses("{% macro m(a) %}{% endmacro %}{{ m(1, 2) }}", "the argument 2 of m() is not known here");
   refuses("{% macro m(a) %}{% endmacro %}{{ m(1, a=2) }}", "the argument 'a' of m() is not known here");
