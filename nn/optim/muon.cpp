@@ -77,6 +77,9 @@ Tensor at_one_speed(const Tensor& x, Tensor& v, const MuonOptions& o) {
 
 std::vector<Group<MuonOptions>> muon_groups(const nn::Layer& net, const MuonOptions& muon, const AdamWOptions& adamw,
                                             const std::vector<std::string>& others) {
+  if (adamw.amsgrad())
+    check::fail("muon_groups", "adamw has amsgrad, which a group of Muon with adamw can't compute: leave it out, or ",
+                "give these parameters to an AdamW of their own");
   std::unordered_set<const void*> matrices;
   for (const auto& [path, linear] : net.named_layers<nn::Linear>())
     for (const auto& [name, p] : linear->named_parameters())

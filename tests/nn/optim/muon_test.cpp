@@ -216,6 +216,8 @@ TEST_CASE("Muon that maximises is Muon of the negative gradient, and passes an e
 }
 
 TEST_CASE("Muon's errors change nothing", "[muon]") {
+  CHECK_THROWS_WITH(optim::muon_groups(nn::GPT(muon_gpt()), MuonOptions(), optim::AdamWOptions().amsgrad(true)),
+                    Contains("[muon_groups] adamw has amsgrad"));
   Tensor matrix = ones({2, 3}).requires_grad_(), vector = ones({3}).requires_grad_();
   CHECK_THROWS_WITH(Muon({matrix, vector}), Contains("[Muon] the parameter 1 has shape [3]: only a matrix"));
   CHECK_THROWS_WITH(Muon({matrix}, MuonOptions().ns_steps(100)), "[Muon] ns_steps is 100: it must be in 0 … 99");

@@ -59,7 +59,8 @@ std::vector<Group<Options>> decay_groups(const nn::Layer& net, const Options& op
 }
 
 /// The matrices of a net's Linear layers with `muon`, all else with `adamw`. A matrix that an embedding shares counts
-/// as an embedding. So do the matrices that match a pattern of `others`; a pattern may match nothing.
+/// as an embedding. So do the matrices that match a pattern of `others`; a pattern may match nothing. Throws Error for
+/// an adamw with amsgrad, which these groups don't have.
 std::vector<Group<MuonOptions>> muon_groups(const nn::Layer& net, const MuonOptions& muon, const AdamWOptions& adamw,
                                             const std::vector<std::string>& others = {"head.weight"});
 
