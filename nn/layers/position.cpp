@@ -98,6 +98,9 @@ Tensor rotary_table(std::int64_t T, std::int64_t D, const RotaryTableOptions& o)
     check::fail(op, "features is ", o.features(), ", D is ", D, ": it must be even and in 0 … D");
   if (!(o.factor() > 0) || std::isinf(o.factor()))
     check::fail(op, "factor is ", o.factor(), ": it must be positive and finite");
+  if (o.factor() != 1 && o.scaling() == RotaryScaling::none)
+    check::fail(op, "factor is ", o.factor(),
+                ", and scaling is none: set the scaling that it is the factor of, such as ", "RotaryScaling::linear");
   const bool yarn = o.scaling() == RotaryScaling::yarn;
   const double fast = beta_fast(o), slow = o.beta_slow();
   const bool fits = o.original_length() > 0 && slow > 0 && fast > slow && std::isfinite(fast);

@@ -63,6 +63,7 @@ TEST_CASE("positions refuse sizes and scalings out of range", "[refusals]") {
       {"features is 3, D is 4", table(4, 4, nn::RotaryTableOptions().features(3))},
       {"factor is 0", table(4, 4, nn::RotaryTableOptions().factor(0))},
       {"factor is inf", table(4, 4, nn::RotaryTableOptions().factor(inf))},
+      {"factor is 8, and scaling is none", table(4, 4, nn::RotaryTableOptions().factor(8))},
       {"attention_factor is 0: it must be positive", table(4, 4, yarn().attention_factor(0))},
       {"mscale is given alone: give mscale and mscale_all_dim", table(4, 4, yarn().mscale(1))},
       {"mscale_all_dim is given alone", table(4, 4, yarn().mscale_all_dim(1))},

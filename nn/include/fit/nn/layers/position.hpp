@@ -52,7 +52,8 @@ Tensor rotary_table(std::int64_t T, std::int64_t D, double base = 10000);
 /// The same with options. If only R < D features rotate, the first R/2 pairs have the angles for D = R, and the others
 /// have angle 0. For yarn, cos and sin are multiplied by attention_factor. Between beta_slow and beta_fast turns, a
 /// part of the angle is divided by the factor. It is linear in the pair's number (yarn), or in the turns (llama3).
-/// Throws Error for options out of range, and for one of mscale and mscale_all_dim without the other.
+/// Throws Error for options out of range, for a factor without scaling, and for one of mscale and mscale_all_dim
+/// without the other.
 Tensor rotary_table(std::int64_t T, std::int64_t D, const RotaryTableOptions& options);
 
 /// The slopes of attention with linear biases (Press et al. 2022), [H] float64, for AttentionOptions::alibi. If H is a
