@@ -135,6 +135,7 @@ std::vector<std::string> add_lora(Layer& model, const LoraOptions& o) {
   constexpr const char* op = "add_lora";
   if (o.rank() < 1) check::fail(op, "rank is ", o.rank(), ": it must be positive");
   if (!std::isfinite(o.alpha())) check::fail(op, "alpha is ", o.alpha(), ": it must be finite");
+  if (o.alpha() == 0) check::fail(op, "alpha is 0: the adapters would have no effect, and learn nothing");
   const auto linears = model.named_layers<Linear>();
   if (linears.empty()) check::fail(op, model.name(), " has no Linear");
   std::vector<std::string> names;

@@ -34,6 +34,20 @@ double factor_of(const char* op, const LRLambda& lambda, std::int64_t t) {
   return factor;
 }
 
+void check_cycle(const char* op, const Optimizer& optimizer, const OneCycleOptions& options) {
+  check_share(op, "base_momentum", options.base_momentum());
+  check_share(op, "max_momentum", options.max_momentum());
+  const OneCycleOptions usual;
+  if (!options.cycle_momentum() &&
+      (options.base_momentum() != usual.base_momentum() || options.max_momentum() != usual.max_momentum()))
+    check::fail(op, "base_momentum is ", options.base_momentum(), ", max_momentum ", options.max_momentum(),
+                ", but cycle_momentum is false, so neither has an effect: set it");
+  if (options.cycle_momentum())
+    for (std::size_t g = 0; g < optimizer.groups(); ++g)
+      if (!optimizer.momentum(g))
+        check::fail(op, "the optimiser has neither momentum nor beta1: there is none to move");
+}
+
 }  // namespace
 
 StepLR::StepLR(Optimizer& optimizer, std::int64_t step_size, double gamma) : Schedule("StepLR", optimizer) {
@@ -212,12 +226,7 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, double max_lr, std::int64_t total_s
   if (!(options.div_factor() > 0 && options.final_div_factor() > 0))
     check::fail(op, "div_factor is ", options.div_factor(), ", final_div_factor ", options.final_div_factor(),
                 ": both must be positive");
-  check_share(op, "base_momentum", options.base_momentum());
-  check_share(op, "max_momentum", options.max_momentum());
-  if (options.cycle_momentum())
-    for (std::size_t g = 0; g < optimizer.groups(); ++g)
-      if (!optimizer.momentum(g))
-        check::fail(op, "the optimiser has neither momentum nor beta1: there is none to move");
+  check_cycle(op, optimizer, options);
   Numbers numbers{{"max_lr", max_lr},
                   {"total_steps", static_cast<double>(total_steps)},
                   {"pct_start", options.pct_start()},

@@ -39,6 +39,8 @@ TrainerOptions checked(TrainerOptions o) {
     check::fail("Trainer", "autocast is ", o.autocast(), ": it must be bfloat16, or float32 for none");
   if (o.resume() && o.out().empty())
     check::fail("Trainer", "resume is set, but out is empty: name the folder of the training to resume");
+  if (o.save_every() > 0 && o.out().empty())
+    check::fail("Trainer", "save_every is ", o.save_every(), ", but out is empty: name the folder to save to");
   return o;
 }
 

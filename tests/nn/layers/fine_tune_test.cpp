@@ -208,6 +208,7 @@ TEST_CASE("adapters that can't be added or loaded are refused, and nothing has c
   const std::size_t all = trainable(gpt).size();
   CHECK_THROWS_WITH(nn::add_lora(gpt, nn::LoraOptions().rank(0)), "[add_lora] rank is 0: it must be positive");
   CHECK_THROWS_WITH(nn::add_lora(gpt, nn::LoraOptions().alpha(INFINITY)), "[add_lora] alpha is inf: it must be finite");
+  CHECK_THROWS_WITH(nn::add_lora(gpt, nn::LoraOptions().alpha(0)), Contains("[add_lora] alpha is 0: the adapters"));
   CHECK_THROWS_WITH(nn::add_lora(gpt, nn::LoraOptions().layers({"h.0.attn.qkw"})),
                     "[add_lora] nothing is called 'h.0.attn.qkw', where * stands for one or more letters: do you mean "
                     "'h.0.attn.qkv'?");

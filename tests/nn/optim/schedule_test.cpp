@@ -149,6 +149,8 @@ TEST_CASE("one cycle moves the momentum as PyTorch does, which a resumed optimis
   three.max_momentum(1);
   SGD sgd({leaf()}, 0.1);
   CHECK_THROWS_WITH(OneCycleLR(sgd, 0.1, 5, three), Contains("max_momentum is 1"));
+  CHECK_THROWS_WITH(OneCycleLR(sgd, 0.1, 5, OneCycleOptions().base_momentum(0.8)),
+                    Contains("base_momentum is 0.8, max_momentum 0.95, but cycle_momentum is false"));
 }
 
 TEST_CASE("reduction on a plateau is PyTorch's, and goes on from its state", "[golden]") {

@@ -521,6 +521,7 @@ TEST_CASE("trainer: arguments out of range are told", "[trainer]") {
   refused("clip_norm is nan", quiet(3).clip_norm(NAN));
   refused("resume is set, but out is empty", quiet(3).resume(true));
   refused("save_every is -1", quiet(3).save_every(-1));
+  refused("save_every is 2, but out is empty", quiet(3).save_every(2));
   refused("patience is -1", quiet(3).patience(-1));
   refused("log_every is 0", quiet(3).log_every(0));
   refused("min_delta is nan: it must be finite and not negative", quiet(3).min_delta(NAN));

@@ -53,8 +53,8 @@ struct LoraOptions {
 ///
 /// If the model is a Linear itself, every pattern matches it, and its name is empty.
 ///
-/// Returns the names of the layers. Throws Error, and changes nothing, for a rank below 1, an alpha that is not finite,
-/// a pattern that matches no Linear, a weight that is parametrised already, or if no weight remains.
+/// Returns the names of the layers. Throws Error, and changes nothing, for a rank below 1, an alpha that is 0 or not
+/// finite, a pattern that matches no Linear, a weight that is parametrised already, or if no weight remains.
 std::vector<std::string> add_lora(Layer& model, const LoraOptions& options = {});
 
 /// Only the adapters, as live handles. For the layer "h.0.attn.qkv": "h.0.attn.qkv.lora_A.weight", "….lora_B.weight"

@@ -216,7 +216,8 @@ struct OneCycleOptions {
 /// Smith & Topin 2017: from max_lr / div_factor up to max_lr, and down to max_lr / div_factor / final_div_factor. With
 /// three_phase, first down to max_lr / div_factor in the time of the rise. The groups' own rates are not used. With
 /// cycle_momentum the momentum falls from max_momentum to base_momentum while the rate rises, and then rises again.
-/// Throws Error past total_steps, and for cycle_momentum if the optimiser has no momentum.
+/// Throws Error past total_steps, for cycle_momentum if the optimiser has no momentum, and for other momenta than the
+/// usual ones without cycle_momentum.
 class OneCycleLR final : public Schedule {
  public:
   OneCycleLR(Optimizer& optimizer, double max_lr, std::int64_t total_steps, const OneCycleOptions& options = {});

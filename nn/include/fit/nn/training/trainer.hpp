@@ -40,9 +40,9 @@ namespace fit {
 struct TrainerOptions {
   FIT_OPTION(std::int64_t, steps) = 1000;  ///< The total number of steps of the training.
   /// The folder for last.safetensors, previous.safetensors (the last.safetensors before), best.safetensors and
-  /// metrics.jsonl. Empty: no files. At the first save, the checkpoints of another training become earlier.safetensors
-  /// and earlier_best.safetensors. If that training has more steps than this one, an Error is thrown. So is one if
-  /// another training that runs, in any process, writes to the folder.
+  /// metrics.jsonl. Empty: no files, and resume and save_every are errors. At the first save, the checkpoints of
+  /// another training become earlier.safetensors and earlier_best.safetensors. If that training has more steps than
+  /// this one, an Error is thrown. So is one if another training that runs, in any process, writes to the folder.
   FIT_OPTION(std::string, out);
   FIT_OPTION(std::string, title) = "Training";  ///< The title that listeners show.
   FIT_OPTION(bool, resume) = false;             ///< Resumes from out/last.safetensors, if it exists.
