@@ -1,5 +1,6 @@
-// Linear algebra: the checks and adjoints of solve, lstsq, inv, det, cholesky, eigh, svd and qr. lapack.cpp computes.
+// Linear algebra: the checks and adjoints of its operations. lapack.cpp computes.
 #include <algorithm>
+#include <tuple>
 #include <vector>
 
 #include "fit/ops/ops.hpp"
@@ -31,7 +32,8 @@ void expect_square(const char* op, const char* name, const Tensor& x) {
 // x with these leading axes: broadcast.
 Tensor with_leading(const Tensor& x, Shape leading) {
   const int rank = leading.rank();
-  return broadcast_to(x, leading.inserted(rank, x.shape()[-2]).inserted(rank + 1, x.shape()[-1]));
+  const Shape shape = leading.inserted(rank, x.shape()[-2]).inserted(rank + 1, x.shape()[-1]);
+  return shape == x.shape() ? x : broadcast_to(x, shape);
 }
 
 // The rule of a system a x = b: [..., M, N] and [..., M, K] with equal leading axes.
@@ -43,6 +45,19 @@ void expect_system(const char* op, const char* shapes, const Tensor& a, const Te
     check::fail(op, "a has shape ", a.shape(), ", b ", b.shape(), ": they must be ", shapes,
                 " with equal leading axes");
   expect_matrices(op, "b", b);
+}
+
+// The operands of a system a x = b with a square: {a, b} with leading axes that are broadcast.
+std::pair<Tensor, Tensor> system_of(const char* op, const Tensor& a, const Tensor& b) {
+  expect_square(op, "a", a);
+  check::floating(op, "b", b);
+  if (b.rank() < 2 || a.shape()[-1] != b.shape()[-2])
+    check::fail(op, "a has shape ", a.shape(), ", b ", b.shape(),
+                ": they must be [..., N, N] and [..., N, K]; unsqueeze(b, -1) makes a vector a column");
+  expect_matrices(op, "b", b);
+  const auto leading = [](const Tensor& x) { return x.shape().erased(x.rank() - 1).erased(x.rank() - 2); };
+  const Shape both = check::broadcast(op, leading(a), leading(b));
+  return {with_leading(a, both), with_leading(b, both)};
 }
 
 [[noreturn]] void fail_singular(const char* op, const char* name, const Tensor& x, std::int64_t k) {
@@ -118,14 +133,7 @@ auto exactly(const detail::Inputs::Ref (&operands)[N], const Body& body) {
 }  // namespace
 
 Tensor solve(const Tensor& given_a, const Tensor& given_b) {
-  expect_square("solve", "a", given_a);
-  expect_matrices("solve", "b", given_b);
-  if (given_a.shape()[-1] != given_b.shape()[-2])
-    check::fail("solve", "a has shape ", given_a.shape(), ", b ", given_b.shape(),
-                ": they must be [..., N, N] and [..., N, K]; unsqueeze(b, -1) makes a vector a column");
-  const auto leading = [](const Tensor& x) { return x.shape().erased(x.rank() - 1).erased(x.rank() - 2); };
-  const Shape both = check::broadcast("solve", leading(given_a), leading(given_b));
-  const Tensor a = with_leading(given_a, both), b = with_leading(given_b, both);
+  const auto [a, b] = system_of("solve", given_a, given_b);
   return exactly({a, b}, [](const Tensor& a, const Tensor& b) {
     const Stack left("solve", "a", a), right(b);
     Stack x(b.shape());
@@ -137,6 +145,28 @@ Tensor solve(const Tensor& given_a, const Tensor& given_b) {
       if (g.wants(0)) g.give(0, -matmul(db, Transpose::no, g.y(), Transpose::yes));
       g.give(1, db);
     });
+  });
+}
+
+Tensor solve_triangular(const Tensor& given_a, const Tensor& given_b, Triangle triangle) {
+  const auto [a, b] = system_of("solve_triangular", given_a, given_b);
+  return exactly({a, b}, [triangle](const Tensor& a, const Tensor& b) {
+    const bool upper = triangle == Triangle::upper;
+    const Stack left(a), right(b);
+    Stack x(b.shape());
+    for (std::int64_t k = 0; k < x.count(); ++k)
+      if (!lapack::solve_triangular(left[k], upper, right[k], x[k])) fail_singular("solve_triangular", "a", a, k);
+    return record("solve_triangular", {a, b}, x.as(promote(a.dtype(), b.dtype())), keep::input(0) | keep::output,
+                  [upper](Backward& g) {
+                    // As solve(), in the triangle; a^T has the other one.
+                    const Tensor a = g.x(0).to(g.dy().dtype());
+                    const Tensor db = solve_triangular(transpose(a), g.dy(), upper ? Triangle::lower : Triangle::upper);
+                    if (g.wants(0)) {
+                      const Tensor da = -matmul(db, Transpose::no, g.y(), Transpose::yes);
+                      g.give(0, upper ? triu(da) : tril(da));
+                    }
+                    g.give(1, db);
+                  });
   });
 }
 
@@ -193,6 +223,27 @@ Tensor det(const Tensor& x) {
   });
 }
 
+std::pair<Tensor, Tensor> slogdet(const Tensor& x) {
+  expect_square("slogdet", "x", x);
+  const std::vector<Tensor> all = exactly({x}, [](const Tensor& x) {
+    const Stack in("slogdet", "x", x);
+    const Shape leading = x.shape().erased(x.rank() - 1).erased(x.rank() - 2);
+    Tensor sign = ones(leading, float64), log = zeros(leading, float64);  // of an empty matrix
+    for (std::int64_t k = 0; k < in.count(); ++k)
+      std::tie(sign.fresh<double>()[k], log.fresh<double>()[k]) = lapack::slogdet(in[k]);
+    std::vector<Tensor> y{sign.to(x.dtype()), log.to(x.dtype())};
+    record("slogdet", {x}, y, keep::inputs | keep::output, [](Backward& g) {
+      if (!g.has_dy(1)) return g.give(0, Tensor());  // the sign is constant
+      const Tensor x = g.x(0);
+      if (any(g.y(0).detach() == 0).item<bool>())
+        check::fail("slogdet", "a matrix of x ", x.shape(), " is singular: its gradient needs the inverse");
+      g.give(0, unsqueeze(unsqueeze(g.dy(1), -1), -1) * transpose(inv(x)));
+    });
+    return y;
+  });
+  return {all[0], all[1]};
+}
+
 Tensor cholesky(const Tensor& x) {
   expect_square("cholesky", "x", x);
   return exactly({x}, [](const Tensor& x) {
@@ -201,11 +252,13 @@ Tensor cholesky(const Tensor& x) {
     for (std::int64_t k = 0; k < y.count(); ++k)
       if (const int minor = lapack::cholesky(in[k], y[k]); minor != 0)
         check::fail("cholesky", "x ", x.shape(), " has a matrix (number ", k,
-                    ") that is not positive definite: its minor ", minor, " is not");
+                    ") that is not positive definite: its minor ", minor,
+                    " is not; if it should be, but for rounding, add a small number to its diagonal");
     return record("cholesky", {x}, y.as(x.dtype()), keep::output, [](Backward& g) {
       // With P = lower_half(L^T dL): S = L^-T P L^-1, and dx = (S + S^T) / 2
       const Tensor l = g.y(), up = transpose(l), p = lower_half(matmul(up, g.dy()));
-      const Tensor s = solve(up, transpose(solve(up, transpose(p))));
+      const auto divided = [&](const Tensor& x) { return solve_triangular(up, transpose(x), Triangle::upper); };
+      const Tensor s = divided(divided(p));
       g.give(0, (s + transpose(s)) * 0.5);
     });
   });
@@ -292,7 +345,8 @@ std::pair<Tensor, Tensor> qr(const Tensor& x) {
         check::fail("qr", "a matrix of x ", g.shape(0), " has dependent columns: its gradient is not defined");
       const Tensor dq = g.dy(0) + matmul(matmul(q, further), transpose(dfurther));
       const Tensor half = lower_half(matmul(r, transpose(dr)) - matmul(transpose(dq), q));
-      const Tensor dx = transpose(solve(r, transpose(dq + matmul(q, half + transpose(half)))));
+      const Tensor dx =
+          transpose(solve_triangular(r, transpose(dq + matmul(q, half + transpose(half))), Triangle::upper));
       g.give(0, cat({dx, matmul(q, dfurther)}, -1));
     });
     return y;

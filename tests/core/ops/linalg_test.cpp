@@ -22,6 +22,11 @@ TEST_CASE("linear algebra gives PyTorch's numbers", "[linalg]") {
   CHECK(det(ones({3, 0, 0})).shape() == Shape{3});
   CHECK(det(zeros({0, 0})).item() == 1);
   CHECK(near(solve(a, tensor({{1.}, {2.}})), tensor({{0.1}, {0.6}})));
+  CHECK(values(solve_triangular(a, tensor({{8.}, {13.}}), Triangle::lower)) == V{2, 3});
+  CHECK(values(solve_triangular(a, tensor({{11., 5.}, {9., 3.}}), Triangle::upper)) == V{2, 1, 3, 1});
+  CHECK(slogdet(a).first.item() == 1);
+  CHECK(slogdet(-a[{range(), tensor({1, 0})}]).first.item() == -1);
+  CHECK(slogdet(a).second.item() == Approx(std::log(10)));
   CHECK(near(cholesky(s), tensor({{4.1231, 0.}, {2.6679, 2.4254}})));
   CHECK(near(eigh(s).first, tensor({3.81966, 26.18034})));
   CHECK(near(svd(a).s, tensor({5.11667, 1.95440})));
@@ -49,6 +54,43 @@ TEST_CASE("what is taken apart can be put together again", "[linalg]") {
       CHECK(equal(triu(r), r));
     }
   }
+}
+
+TEST_CASE("slogdet holds where det leaves the range, and of singular matrices", "[linalg]") {
+  for (const DType t : {float32, float64}) {
+    const Tensor x = (-100 * eye(301, 301, t)).requires_grad_();
+    const auto [sign, log] = slogdet(x);
+    CHECK(sign.item() == -1);
+    CHECK(log.item() == Approx(301 * std::log(100.)));
+    CHECK(std::isinf(det(x).item()));
+    CHECK(max_difference(grad(log, x), -0.01 * eye(301, 301, t)) < 1e-9);
+    CHECK_FALSE(grad({slogdet(x).first}, {x}, allow_unused)[0].defined());
+  }
+  const auto [sign, log] = slogdet(cat({ones({1, 2, 2}), eye(2).unsqueeze(0)}));
+  CHECK(values(sign) == V{0, 1});
+  CHECK(values(log) == V{-INFINITY, 0});
+  CHECK(values(slogdet(zeros({2, 0, 0})).first) == V{1, 1});
+  CHECK(values(slogdet(zeros({2, 0, 0})).second) == V{0, 0});
+}
+
+TEST_CASE("solve_triangular reads one triangle, also in its gradient", "[linalg]") {
+  Generator g(8);
+  for (const DType t : {float32, float64})
+    for (const Triangle triangle : {Triangle::lower, Triangle::upper})
+      for (const std::int64_t k : {1, 3}) {
+        const auto part = [&](const Tensor& x) { return triangle == Triangle::upper ? triu(x) : tril(x); };
+        const Tensor a = (randn({2, 5, 5}, t, g) + 4 * eye(5, 5, t)).requires_grad_();
+        const Tensor b = randn({2, 5, k}, t, g).requires_grad_(), w = randn({2, 5, k}, t, g);
+        const Tensor x = solve_triangular(a, b, triangle), plain = solve(part(a), b);
+        CHECK(x.dtype() == t);
+        CHECK(near(x.detach(), plain.detach()));
+        const std::vector<Tensor> got = grad({x}, {a, b}, {w}), want = grad({plain}, {a, b}, {w});
+        for (const std::size_t i : {0, 1}) CHECK(near(got[i], want[i]));
+        CHECK(equal(part(got[0]), got[0]));
+      }
+  const Tensor odd = tensor({{2., NAN}, {1., 4.}});
+  CHECK(values(solve_triangular(odd, tensor({{2.}, {9.}}), Triangle::lower)) == V{1, 2});
+  CHECK(solve_triangular(zeros({2, 0, 0}), zeros({2, 0, 3}), Triangle::lower).shape() == Shape{2, 0, 3});
 }
 
 TEST_CASE("linear algebra: matrices of one element, and of none", "[linalg]") {
@@ -87,6 +129,9 @@ TEST_CASE("gradients of linear algebra are the central differences", "[linalg]")
   };
   const Tensor one = eye(3, -1, float64), x = randn({2, 3, 3}, float64, g) * 0.2 + one;
   right([](const Values& in) { return solve(in[0], in[1]); }, {x, randn({2, 3, 2}, float64, g)});
+  right([](const Values& in) { return solve_triangular(in[0], in[1], Triangle::lower); },
+        {x, randn({2, 3, 2}, float64, g)});
+  right([](const Values& in) { return slogdet(in[0]).second; }, {x});
   right([](const Values& in) { return inv(in[0]); }, {x});
   right([](const Values& in) { return det(in[0]); }, {x});
   right([&](const Values& in) { return cholesky(matmul(in[0], transpose(in[0])) + one); }, {x});

@@ -32,6 +32,8 @@ std::vector<OpRow> linear_algebra() {
                [] {
                  solve(ones({2, 2}), zeros({3, 1}));
                })
+          .bad("a has shape [2, 2], b [2]: they must be [..., N, N] and [..., N, K]; unsqueeze(b, -1)",
+               [] { solve(eye(2), zeros({2})); })
           .bad("shapes [2] and [3] do not broadcast",
                [] {
                  solve(ones({2, 2, 2}), zeros({3, 2, 1}));
@@ -41,6 +43,19 @@ std::vector<OpRow> linear_algebra() {
                  solve(zeros({2, 2}), zeros({2, 1}));
                }),
       OpRow("solve", "leading axes that broadcast", [](const auto& in) { return solve(regular(in[0]), in[1]); })
+          .on({{2, 2}, {3, 2, 1}})
+          .on({{2, 1, 2, 2}, {3, 2, 2}}),
+      OpRow("solve_triangular", [](const auto& in) { return solve_triangular(regular(in[0]), in[1], Triangle::lower); })
+          .on({{3, 3}, {3, 2}})
+          .on({{2, 2, 2}, {2, 2, 1}})
+          .bad("a has shape [2, 2], b [2]: they must be [..., N, N] and [..., N, K]",
+               [] { solve_triangular(eye(2), zeros({2}), Triangle::lower); })
+          .bad("a [2, 2] has a singular matrix (number 0)",
+               [] {
+                 solve_triangular(zeros({2, 2}), zeros({2, 1}), Triangle::lower);
+               }),
+      OpRow("solve_triangular", "upper, leading axes that broadcast",
+            [](const auto& in) { return solve_triangular(regular(in[0]), in[1], Triangle::upper); })
           .on({{2, 2}, {3, 2, 1}})
           .on({{2, 1, 2, 2}, {3, 2, 2}}),
       OpRow("lstsq",
@@ -78,6 +93,18 @@ std::vector<OpRow> linear_algebra() {
                [] {
                  Tensor x = ones({2, 2}).requires_grad_();
                  det(x).backward();
+               }),
+      OpRow("slogdet",
+            [](const auto& in) {
+              const auto [sign, log] = slogdet(regular(in[0]));
+              return std::vector<Tensor>{sign, log};
+            })
+          .on({{3, 3}})
+          .on({{2, 2, 2}})
+          .bad("a matrix of x [2, 2] is singular: its gradient needs the inverse",
+               [] {
+                 Tensor x = ones({2, 2}).requires_grad_();
+                 slogdet(x).second.backward();
                }),
       OpRow("cholesky", [](const auto& in) { return cholesky(definite(in[0])); })
           .on({{3, 3}})

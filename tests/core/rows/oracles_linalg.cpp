@@ -97,6 +97,8 @@ Oracle by_matrix(const char* row, F f) {
 std::vector<Oracle> linear_algebra() {
   return {
       by_matrix("solve", [](const Arrays& m) { return dot(xt::linalg::inv(regular(m[0])), m[1]); }),
+      by_matrix("solve_triangular",
+                [](const Arrays& m) { return dot(xt::linalg::inv(Array(xt::tril(regular(m[0])))), m[1]); }),
       by_matrix("lstsq", [](const Arrays& m) { return dot(xt::linalg::pinv(regular(m[0])), m[1]); }),
       by_matrix("inv", [](const Arrays& m) { return xt::linalg::solve(regular(m[0]), eye(m[0])); }),
       by_matrix("det",

@@ -147,6 +147,8 @@ TEST_CASE("Members and functions are one list", "[interface]") {
                                         "avg_pool1d",
                                         "avg_pool2d",
                                         "solve",
+                                        "solve_triangular",
+                                        "slogdet",
                                         "cholesky",
                                         "eigh",
                                         "qr",
