@@ -65,7 +65,15 @@ class Shape {
   static constexpr int max_rank = 8;
 
   Shape() = default;
+// g++ 12 takes braces in the initial value of a member for dead here, though they live until the constructor returns.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdangling-pointer"
+#endif
   Shape(std::initializer_list<std::int64_t> sizes) : Shape(sizes.begin(), static_cast<int>(sizes.size())) {}
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
   Shape(const std::vector<std::int64_t>& sizes) : Shape(sizes.data(), static_cast<int>(sizes.size())) {}
   Shape(const std::int64_t* sizes, int rank);
 
