@@ -50,8 +50,9 @@ Tensor scatter_reduce(const Tensor& x, int axis, const Tensor& ids, const Tensor
   axis = expect_scatter(op, x, axis, ids, src);
   if (x.dtype() == boolean) check::fail(op, "x is boolean: it must be a type of numbers");
   if (reduce == Reduce::mean) check::floating(op, "x", x);
-  const Tensor counts = scatter_add(zeros(x.shape(), int64), axis, ids, ones_like(ids));
-  Tensor replaced;
+  Tensor counts, replaced;
+  if (reduce == Reduce::mean || include_self == IncludeSelf::no)
+    counts = scatter_add(zeros(x.shape(), int64), axis, ids, ones_like(ids));
   if (include_self == IncludeSelf::no) replaced = counts > 0;
   return with_precision(Precision::rounded, {x, src}, [&](const Tensor& x, const Tensor& src) {
     if (reduce == Reduce::amax || reduce == Reduce::amin)

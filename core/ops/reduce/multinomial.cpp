@@ -2,32 +2,20 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <vector>
 
 #include "fit/ops/ops.hpp"
 #include "fit/tensor/random.hpp"
-#include "kernels/rows/rows_softmax.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {
 namespace {
 
 // Draws without replacement: the ids of the `count` largest weight / e, with e from the exponential distribution.
-void draw_once(std::int64_t* ids, std::int64_t count, const double* weight, std::int64_t n, const double* uniform) {
-  std::vector<double> key(static_cast<std::size_t>(n));
-  const auto& of = kernels::softmax_rows<double>();
-  for (std::int64_t i = 0; i < n; ++i)
-    key[static_cast<std::size_t>(i)] =
-        weight[i] > 0 ? of.log(weight[i]) - of.log(-of.log1p(-uniform[i])) : -std::numeric_limits<double>::infinity();
-  std::vector<std::int64_t> order(static_cast<std::size_t>(n));
-  std::iota(order.begin(), order.end(), 0);
-  const auto better = [&](std::int64_t a, std::int64_t b) {
-    const double x = key[static_cast<std::size_t>(a)], y = key[static_cast<std::size_t>(b)];
-    return x > y || (x == y && a < b);
-  };
+Tensor draw_once(const Tensor& weights, std::int64_t count, const Tensor& uniform) {
+  const Tensor keys = log(weights) - log(-log1p(-uniform));
   // Ids of weight 0 are never drawn.
-  const auto chosen = std::partition(order.begin(), order.end(), [&](std::int64_t i) { return weight[i] > 0; });
-  std::partial_sort(order.begin(), order.begin() + count, chosen, better);
-  std::copy_n(order.begin(), count, ids);
+  return topk(where(weights > 0, keys, -std::numeric_limits<double>::infinity()), count).second;
 }
 
 void draw_again(std::int64_t* ids, std::int64_t count, const double* weight, std::int64_t n, const double* uniform) {
@@ -66,12 +54,12 @@ Tensor multinomial(const Tensor& weights, std::int64_t count, Replacement replac
           "multinomial", "row ", r, " has ", possible, " weights that are not 0, ", count, " ids are to be drawn",
           again || possible == 0 ? ": there must be one" : ": there must be as many; or draw with Replacement::yes");
   }
+  if (!again) return draw_once(wide, count, rand(weights.shape(), float64, g));
   Tensor ids = Tensor::empty(weights.shape().with(weights.rank() - 1, count), int64);
-  const std::int64_t numbers = again ? count : n;
-  const Tensor uniform = rand({rows, numbers}, float64, g);
+  const Tensor uniform = rand({rows, count}, float64, g);
   for (std::int64_t r = 0; r < rows && count > 0; ++r)
-    (again ? draw_again : draw_once)(ids.fresh<std::int64_t>() + r * count, count, wide.data<double>().data() + r * n,
-                                     n, uniform.data<double>().data() + r * numbers);
+    draw_again(ids.fresh<std::int64_t>() + r * count, count, wide.data<double>().data() + r * n, n,
+               uniform.data<double>().data() + r * count);
   return ids;
 }
 
