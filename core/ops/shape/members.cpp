@@ -136,6 +136,9 @@ Tensor Tensor::tile(const std::vector<std::int64_t>& counts) const { return fit:
 Tensor Tensor::repeat_interleave(std::int64_t count, int axis) const {
   return fit::repeat_interleave(*this, count, axis);
 }
+Tensor Tensor::repeat_interleave(const Tensor& counts, int axis) const {
+  return fit::repeat_interleave(*this, counts, axis);
+}
 Tensor Tensor::roll(std::int64_t shift, int axis) const { return fit::roll(*this, shift, axis); }
 Tensor Tensor::roll(const std::vector<std::int64_t>& shifts, const std::vector<int>& axes) const {
   return fit::roll(*this, shifts, axes);

@@ -73,6 +73,23 @@ Tensor repeat_interleave(const Tensor& x, std::int64_t count, int axis) {
                 [count](std::int64_t i) { return i / count; });
 }
 
+Tensor repeat_interleave(const Tensor& x, const Tensor& counts, int axis) {
+  constexpr const char* op = "repeat_interleave";
+  axis = check::axis(op, x, axis);
+  check::dtype(op, "counts", counts, int64);
+  check::shape(op, "counts", counts, {x.shape()[axis]});
+  std::int64_t all = 0;
+  for (const std::int64_t n : counts.data<std::int64_t>()) {
+    if (n < 0 || n > max_elements - all)
+      check::fail(op, "a count is ", n, ": it must not be negative, and their sum at most 2^62");
+    all += n;
+  }
+  Tensor ids = Tensor::empty({all}, int64);
+  std::int64_t *next = ids.fresh<std::int64_t>(), i = 0;
+  for (const std::int64_t n : counts.data<std::int64_t>()) next = std::fill_n(next, n, i++);
+  return index_select(x, axis, ids);
+}
+
 Tensor pad(const Tensor& x, const std::vector<std::int64_t>& widths, PadMode mode, Scalar value) {
   check::defined("pad", "x", x);
   if (widths.size() % 2 != 0 || static_cast<int>(widths.size()) > 2 * x.rank())

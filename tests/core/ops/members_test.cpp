@@ -131,6 +131,7 @@ TEST_CASE("a tensor's members with arguments are the functions with their names"
   MEMBER(x, repeat, Sizes{2, 1});
   MEMBER(x, tile, Sizes{2});
   MEMBER(x, repeat_interleave, 2, 1);
+  MEMBER(tensor({1, 2, 3}), repeat_interleave, tensor({2, 0, 1}), 0);
   MEMBER(x, roll, 1, 1);
   MEMBER(cube, unbind, 1);
   MEMBER(cube, diagonal, 1, 1, 2);

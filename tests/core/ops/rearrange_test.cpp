@@ -18,6 +18,9 @@ TEST_CASE("repeat, tile, repeat_interleave and roll", "[rearrange]") {
   CHECK(repeat(x, {2, 1, 1}).shape() == Shape{2, 2, 2});
   CHECK(repeat(x, {0, 1}).shape() == Shape{0, 2});
   CHECK(equal(repeat_interleave(x, 2, 1), tensor({{1, 1, 2, 2}, {3, 3, 4, 4}})));
+  CHECK(equal(repeat_interleave(x, tensor({3, 0}), 0), tensor({{1, 2}, {1, 2}, {1, 2}})));
+  CHECK(equal(repeat_interleave(x, tensor({1, 2}), -1), tensor({{1, 2, 2}, {3, 4, 4}})));
+  CHECK(repeat_interleave(x, tensor({0, 0}), 1).shape() == Shape{2, 0});
   CHECK(equal(roll(tensor({1, 2, 3, 4}), 1, 0), tensor({4, 1, 2, 3})));
   CHECK(equal(roll(tensor({1, 2, 3, 4}), -5, 0), tensor({2, 3, 4, 1})));
   CHECK(equal(roll(x, 2, 0), x));

@@ -45,6 +45,21 @@ static std::vector<OpRow> rearranging() {
           .on({{2, 3, 2}})
           .on({{2, 0}})
           .bad("axis 1 is out of range", [] { repeat_interleave(zeros({2}), 2, 1); }),
+      OpRow("repeat_interleave", "counts",
+            [](const auto& in) {
+              return repeat_interleave(in[0], tensor({2, 0, 1}), 1);
+            })
+          .on({{2, 3}})
+          .on({{1, 3, 2}})
+          .bad("a count is -1: it must not be negative",
+               [] {
+                 repeat_interleave(zeros({2}), tensor({1, -1}), 0);
+               })
+          .bad("counts has shape [3]: it must be [2]",
+               [] {
+                 repeat_interleave(zeros({2}), tensor({1, 1, 1}), 0);
+               })
+          .bad("counts is float32: it must be int64", [] { repeat_interleave(zeros({2}), zeros({2}), 0); }),
       OpRow("roll", [](const auto& in) { return roll(in[0], -4, 0); })
           .on({{3, 2}})
           .on({{0}})

@@ -83,6 +83,10 @@ std::vector<Oracle> joins() {
              })
           .not_empty(),
       {"repeat_interleave", [](const auto& in) { return xt::repeat(in[0], 2, 1); }},
+      {"repeat_interleave, counts",
+       [](const auto& in) {
+         return xt::repeat(in[0], std::vector<std::size_t>{2, 0, 1}, 1);
+       }},
       {"pad, reflected",
        [](const auto& in) {
          return xt::pad(in[0], {{1, 0}, {2, 1}}, xt::pad_mode::reflect);

@@ -363,6 +363,9 @@ Tensor repeat(const Tensor& x, const std::vector<std::int64_t>& counts);
 /// Same, but fewer counts than axes belong to the last axes (NumPy's tile).
 Tensor tile(const Tensor& x, const std::vector<std::int64_t>& counts);
 Tensor repeat_interleave(const Tensor& x, std::int64_t count, int axis);  ///< each element `count` times in a row
+/// Same with a count for each element, int64 [N]: the batch's row of each element of sequences of these lengths is
+/// repeat_interleave(arange(B), lengths, 0).
+Tensor repeat_interleave(const Tensor& x, const Tensor& counts, int axis);
 Tensor roll(const Tensor& x, std::int64_t shift, int axis);               ///< y[i] = x[i - shift], cyclic
 /// The same along several axes, with a shift for each.
 Tensor roll(const Tensor& x, const std::vector<std::int64_t>& shifts, const std::vector<int>& axes);

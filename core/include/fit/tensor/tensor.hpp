@@ -373,6 +373,7 @@ class Tensor {
   Tensor repeat(const std::vector<std::int64_t>& counts) const;
   Tensor tile(const std::vector<std::int64_t>& counts) const;
   Tensor repeat_interleave(std::int64_t count, int axis) const;
+  Tensor repeat_interleave(const Tensor& counts, int axis) const;
   Tensor roll(std::int64_t shift, int axis) const;
   Tensor roll(const std::vector<std::int64_t>& shifts, const std::vector<int>& axes) const;
   std::vector<Tensor> unbind(int axis = 0) const;
