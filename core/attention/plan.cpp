@@ -33,6 +33,7 @@ Tensor four_axes(const char* op, const char* name, const Tensor& x, const Shape&
   if (!fits)
     check::fail(op, "the ", name, " is ", x.shape(), ", the scores (B, H, Sq, Sk) are ", scores, ": the ", name,
                 " must be (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk)",
+                x.shape() == Shape{scores[0], scores[3]} ? "; unsqueeze(1) makes (B, 1, Sk) of a mask of padding" : "",
                 four[3] == scores[1] && scores[1] > 1
                     ? "; the number of keys is H: if q, k and v are (B, S, H, D), transpose(x, 1, 2) them first"
                     : "");

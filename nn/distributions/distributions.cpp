@@ -119,7 +119,7 @@ Tensor kl_divergence(const Uniform& p, const Uniform& q) {
 
 Bernoulli::Bernoulli(const Tensor& probs) : probs_(probs) {
   check::floating("Bernoulli", "probs", probs);
-  expect("Bernoulli", probs >= 0 && probs <= 1, "probs has numbers outside 0 … 1: they are probabilities");
+  expect("Bernoulli", probs >= 0 && probs <= 1, "probs has numbers outside 0 … 1: from_logits() takes logits");
   const Tensor p = limited(probs);
   logits_ = log(p) - log1p(-p);
 }
@@ -161,7 +161,7 @@ Tensor kl_divergence(const Bernoulli& p, const Bernoulli& q) {
 Categorical::Categorical(const Tensor& probs) {
   expect_classes("probs", probs);
   const Tensor sums = sum(probs, -1, keepdims);
-  expect("Categorical", probs >= 0, "probs has negative numbers");
+  expect("Categorical", probs >= 0, "probs has negative numbers: from_logits() takes logits");
   expect("Categorical", sums > 0 && isfinite(sums), "the sum of probs is not positive and finite");
   probs_ = probs / sums;
   logits_ = log(limited(probs_));

@@ -38,6 +38,7 @@ TEST_CASE("errors of attention name the argument, the shapes and the rule") {
       CHECK(of(masked(ones(shape))) == expected);
       CHECK(of(AttentionOptions().bias(ones(shape))).find("the bias is " + shape.str()) != std::string::npos);
     }
+    CHECK(of(masked(ones({2, 4}))).find("; unsqueeze(1) makes (B, 1, Sk) of a mask of padding") != std::string::npos);
     // With as many heads as sequences, three axes of a bias would fit by accident.
     const Tensor square = ones({3, 3, 4, 5}), bias = ones({3, 4, 4});
     const auto biased = [&](const Tensor& b) {
