@@ -100,14 +100,19 @@ Tensor index_select(const Tensor& x, int axis, const Tensor& ids) {
   return select_rows("index_select", x, axis, front, x.shape().with(axis, ids.numel()), no_id, no_id);
 }
 
+int expect_slices(const char* op, const Tensor& x, int axis, const Tensor& ids, const Tensor& src) {
+  axis = check::axis(op, x, axis);
+  check::defined(op, "ids", ids);
+  if (ids.rank() != 1) check::fail(op, "ids has shape ", ids.shape(), ": it must be [N]");
+  expect_ids(op, ids, 0, x.shape()[axis], "the axis");
+  check::shape(op, "src", src, x.shape().with(axis, ids.numel()));
+  check::same_dtype(op, "x", x, "src", src);
+  if (x.dtype() == DType::boolean) check::fail(op, "x is boolean: it must be a type of numbers");
+  return axis;
+}
+
 Tensor index_add(const Tensor& x, int axis, const Tensor& ids, const Tensor& src) {
-  axis = check::axis("index_add", x, axis);
-  check::defined("index_add", "ids", ids);
-  if (ids.rank() != 1) check::fail("index_add", "ids has shape ", ids.shape(), ": it must be [N]");
-  expect_ids("index_add", ids, 0, x.shape()[axis], "the axis");
-  check::shape("index_add", "src", src, x.shape().with(axis, ids.numel()));
-  check::same_dtype("index_add", "x", x, "src", src);
-  if (x.dtype() == DType::boolean) check::fail("index_add", "x is boolean: it must be a type of numbers");
+  axis = expect_slices("index_add", x, axis, ids, src);
   return with_precision(Precision::rounded, {x, src}, [&](const Tensor& x, const Tensor& src) {
     Tensor y = x.detach().clone();
     add_rows(y, axis, ids, src, no_id);

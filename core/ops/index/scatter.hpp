@@ -21,6 +21,9 @@ void give_sparse(Backward& b, const Add& add, const Op& op) {
 /// as a number >= 0.
 int expect_scatter(const char* op, const Tensor& x, int axis, const Tensor& ids, const Tensor& src);
 
+/// The same for ids [N] of slices of x along the axis, and src with N slices of the same type.
+int expect_slices(const char* op, const Tensor& x, int axis, const Tensor& ids, const Tensor& src);
+
 /// sum[o, ids[o, i, k], k] += src[o, i, k] along an axis. The ids have been checked.
 inline void scatter_into(Tensor& sum, int axis, const Tensor& ids, const Tensor& src) {
   dispatch_compute(sum.dtype(), [&](auto kind) {

@@ -1,4 +1,4 @@
-// scatter_reduce and segment_softmax.
+// scatter_reduce, index_reduce and segment_softmax.
 #include <limits>
 
 #include "kernels/rows/rows_softmax.hpp"
@@ -12,10 +12,20 @@ namespace {
 // Whether an element is the result or NaN (then the result is NaN, too).
 Tensor is_extreme(const Tensor& x, const Tensor& extreme) { return x == extreme || isnan(x); }
 
-// y with elements of src instead of smaller (or larger) ones. `replaced`: where x was left out; undefined if nowhere.
-Tensor extreme_of(const Tensor& x, int axis, const Tensor& ids, const Tensor& src, bool largest,
-                  const Tensor& replaced) {
+// Numbers of the slices along an axis, [N], as those of all elements of a shape.
+Tensor of_elements(const Tensor& of_slices, int axis, const Shape& shape) {
+  Shape along = shape;
+  for (int a = 0; a < shape.rank(); ++a)
+    if (a != axis) along = along.with(a, 1);
+  return broadcast_to(reshape(of_slices, along), shape);
+}
+
+// y with elements of src instead of smaller (or larger) ones. `slices`: ids are [N]. `replaced`: where x was left out;
+// undefined if nowhere.
+Tensor extreme_of(const char* op, const Tensor& x, int axis, const Tensor& ids, bool slices, const Tensor& src,
+                  bool largest, const Tensor& replaced) {
   Tensor y = x.detach().clone();
+  const Tensor each = slices ? of_elements(ids, axis, src.shape()) : ids;
   dispatch_compute(x.dtype(), [&](auto kind) {
     using T = decltype(kind);
     if constexpr (!std::is_same_v<T, bool>) {
@@ -24,43 +34,62 @@ Tensor extreme_of(const Tensor& x, int axis, const Tensor& ids, const Tensor& sr
       const T low = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
       if (replaced.defined()) y = masked_fill(y, replaced, largest ? low : high);
       (largest ? kernels::scatter_max<T> : kernels::scatter_min<T>)(y.fresh<T>(), src.data<T>().data(),
-                                                                    ids.data<std::int64_t>().data(), ids.shape(),
+                                                                    each.data<std::int64_t>().data(), each.shape(),
                                                                     y.shape(), axis);
     }
   });
-  return record("scatter_reduce", {x, src}, std::move(y), keep::inputs | keep::output | keep::saved(ids, replaced),
-                [axis](Backward& b) {
-                  // dy is divided among all elements that are equal to the result.
-                  const Tensor ids = b.saved(0);
-                  Tensor from_x = is_extreme(b.x(0), b.y());
-                  if (b.has_saved(1)) from_x = logical_and(from_x, logical_not(b.saved(1)));
-                  const Tensor from_src = is_extreme(b.x(1), gather(b.y(), axis, ids));
-                  const DType t = b.y().dtype();
-                  const Tensor share = b.dy() / scatter_add(from_x.to(t), axis, ids, from_src.to(t));
-                  if (b.wants(0)) b.give(0, where(from_x, share, 0));
-                  if (b.wants(1)) b.give(1, where(from_src, gather(share, axis, ids), 0));
-                });
+  return record(
+      op, {x, src}, std::move(y), keep::inputs | keep::output | keep::saved(ids, replaced),
+      [axis, slices](Backward& b) {
+        // dy is divided among all elements that are equal to the result.
+        const Tensor ids = b.saved(0);
+        const auto read = [&](const Tensor& y) { return slices ? index_select(y, axis, ids) : gather(y, axis, ids); };
+        Tensor from_x = is_extreme(b.x(0), b.y());
+        if (b.has_saved(1)) from_x = logical_and(from_x, logical_not(b.saved(1)));
+        const Tensor from_src = is_extreme(b.x(1), read(b.y()));
+        const DType t = b.y().dtype();
+        const Tensor share = b.dy() / (slices ? index_add : scatter_add)(from_x.to(t), axis, ids, from_src.to(t));
+        if (b.wants(0)) b.give(0, where(from_x, share, 0));
+        if (b.wants(1)) b.give(1, where(from_src, read(share), 0));
+      });
+}
+
+// How many elements of src are joined with each one of x.
+Tensor counts_of(const Tensor& x, int axis, const Tensor& ids, bool slices) {
+  if (slices) return of_elements(bincount(ids, {}, x.shape()[axis]), axis, x.shape());
+  return scatter_add(zeros(x.shape(), int64), axis, ids, ones_like(ids));
+}
+
+// scatter_reduce(), or index_reduce() for `slices`. The other arguments have been checked.
+Tensor reduced(const char* op, const Tensor& x, int axis, const Tensor& ids, bool slices, const Tensor& src,
+               Reduce reduce, IncludeSelf include_self) {
+  if (x.dtype() == boolean) check::fail(op, "x is boolean: it must be a type of numbers");
+  if (reduce == Reduce::mean) check::floating(op, "x", x);
+  Tensor counts, replaced;
+  if (reduce == Reduce::mean || include_self == IncludeSelf::no) counts = counts_of(x, axis, ids, slices);
+  if (include_self == IncludeSelf::no) replaced = counts > 0;
+  return with_precision(Precision::rounded, {x, src}, [&](const Tensor& x, const Tensor& src) {
+    if (reduce == Reduce::amax || reduce == Reduce::amin)
+      return extreme_of(op, x, axis, ids, slices, src, reduce == Reduce::amax, replaced);
+    const Tensor from = replaced.defined() ? masked_fill(x, replaced, 0) : x;
+    const Tensor sums = (slices ? index_add : scatter_add)(from, axis, ids, src);
+    if (reduce == Reduce::sum) return sums;
+    return sums / (replaced.defined() ? clamp_min(counts, 1) : counts + 1).to(x.dtype());
+  });
 }
 
 }  // namespace
 
 Tensor scatter_reduce(const Tensor& x, int axis, const Tensor& ids, const Tensor& src, Reduce reduce,
                       IncludeSelf include_self) {
-  constexpr const char* op = "scatter_reduce";
-  axis = expect_scatter(op, x, axis, ids, src);
-  if (x.dtype() == boolean) check::fail(op, "x is boolean: it must be a type of numbers");
-  if (reduce == Reduce::mean) check::floating(op, "x", x);
-  Tensor counts, replaced;
-  if (reduce == Reduce::mean || include_self == IncludeSelf::no)
-    counts = scatter_add(zeros(x.shape(), int64), axis, ids, ones_like(ids));
-  if (include_self == IncludeSelf::no) replaced = counts > 0;
-  return with_precision(Precision::rounded, {x, src}, [&](const Tensor& x, const Tensor& src) {
-    if (reduce == Reduce::amax || reduce == Reduce::amin)
-      return extreme_of(x, axis, ids, src, reduce == Reduce::amax, replaced);
-    const Tensor sums = scatter_add(replaced.defined() ? masked_fill(x, replaced, 0) : x, axis, ids, src);
-    if (reduce == Reduce::sum) return sums;
-    return sums / (replaced.defined() ? clamp_min(counts, 1) : counts + 1).to(x.dtype());
-  });
+  axis = expect_scatter("scatter_reduce", x, axis, ids, src);
+  return reduced("scatter_reduce", x, axis, ids, false, src, reduce, include_self);
+}
+
+Tensor index_reduce(const Tensor& x, int axis, const Tensor& ids, const Tensor& src, Reduce reduce,
+                    IncludeSelf include_self) {
+  axis = expect_slices("index_reduce", x, axis, ids, src);
+  return reduced("index_reduce", x, axis, ids, true, src, reduce, include_self);
 }
 
 namespace {
@@ -87,11 +116,8 @@ Tensor segment_softmax(const Tensor& x, const Tensor& given_ids, int axis) {
     Tensor y;
     {
       const NoGrad no_grad;
-      Shape column = x.shape();
-      for (int a = 0; a < x.rank(); ++a) column = column.with(a, a == axis ? x.shape()[axis] : 1);
-      const Tensor largest =
-          scatter_reduce(full(x.shape().with(axis, segments), -std::numeric_limits<double>::infinity(), x.dtype()),
-                         axis, broadcast_to(reshape(ids, column), x.shape()), x, Reduce::amax);
+      const Tensor none = full(x.shape().with(axis, segments), -std::numeric_limits<double>::infinity(), x.dtype());
+      const Tensor largest = index_reduce(none, axis, ids, x, Reduce::amax);
       const Tensor e = exp(x - index_select(largest, axis, ids));
       y = e / segment_sums(e, ids, axis, segments);
     }

@@ -166,6 +166,10 @@ Tensor Tensor::scatter_reduce(int axis, const Tensor& ids, const Tensor& src, Re
 Tensor Tensor::scatter(int axis, const Tensor& ids, const Tensor& src) const {
   return fit::scatter(*this, axis, ids, src);
 }
+Tensor Tensor::index_reduce(int axis, const Tensor& ids, const Tensor& src, Reduce reduce,
+                            IncludeSelf include_self) const {
+  return fit::index_reduce(*this, axis, ids, src, reduce, include_self);
+}
 Tensor Tensor::index_add(int axis, const Tensor& ids, const Tensor& src) const {
   return fit::index_add(*this, axis, ids, src);
 }

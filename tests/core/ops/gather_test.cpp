@@ -50,6 +50,22 @@ TEST_CASE("scatter_reduce joins whole numbers, rounds once, and lets NaN win", "
                     Contains("x is boolean"));
 }
 
+TEST_CASE("index_reduce joins slices as PyTorch", "[gather]") {
+  const Tensor x = full({3, 2}, 10.), ids = tensor({0, 0, 2}), src = tensor({{1., 20.}, {3., 4.}, {-7., 8.}});
+  const auto of = [&](Reduce r, IncludeSelf s) { return index_reduce(x, 0, ids, src, r, s); };
+  CHECK(equal(of(Reduce::sum, IncludeSelf::yes), index_add(x, 0, ids, src)));
+  CHECK(equal(of(Reduce::sum, IncludeSelf::no), tensor({{4., 24.}, {10., 10.}, {-7., 8.}})));
+  CHECK(allclose(of(Reduce::mean, IncludeSelf::yes), tensor({{14. / 3, 34. / 3}, {10., 10.}, {1.5, 9.}})));
+  CHECK(equal(of(Reduce::mean, IncludeSelf::no), tensor({{2., 12.}, {10., 10.}, {-7., 8.}})));
+  CHECK(equal(of(Reduce::amax, IncludeSelf::yes), tensor({{10., 20.}, {10., 10.}, {10., 10.}})));
+  CHECK(equal(of(Reduce::amax, IncludeSelf::no), tensor({{3., 20.}, {10., 10.}, {-7., 8.}})));
+  CHECK(equal(of(Reduce::amin, IncludeSelf::no), tensor({{1., 4.}, {10., 10.}, {-7., 8.}})));
+  const Tensor third = index_reduce(zeros({1}, bfloat16), 0, tensor({0, 0}), full({2}, 0.5, bfloat16), Reduce::mean);
+  CHECK(third.item() == full({}, 1. / 3, bfloat16).item());
+  CHECK(ints(index_reduce(tensor({5, 5}), 0, tensor({1, 1}), tensor({7, 1}), Reduce::amin)) == I{5, 1});
+  CHECK(index_reduce(x, 0, zeros({0}, int64), zeros({0, 2}), Reduce::mean).equal(x));
+}
+
 TEST_CASE("gather and scatter_add", "[gather]") {
   const Tensor x = arange(12).reshape({3, 4});
   CHECK(ints(gather(x, 1, tensor({{3, 0}, {1, 1}}))) == I{3, 0, 5, 5});

@@ -148,6 +148,7 @@ TEST_CASE("a tensor's members with arguments are the functions with their names"
   MEMBER(x, scatter_add, 0, places, y[{range(0, 1)}]);
   MEMBER(x, scatter, 0, places, y[{range(0, 1)}]);
   MEMBER(x, index_add, 0, ids, y[{range(0, 2)}]);
+  MEMBER(x, index_reduce, 0, ids, y[{range(0, 2)}], Reduce::amax, IncludeSelf::no);
   MEMBER(x, take_along, 0, places);
   MEMBER(x, take, tensor({{0, 2}, {1, 1}}));
   // Products.

@@ -16,6 +16,19 @@ static OpRow scatter_reduce_row(const char* form, Reduce reduce, IncludeSelf inc
       .on({{3, 3}, {2, 3}});
 }
 
+// The same for whole slices.
+static OpRow index_reduce_row(const char* form, Reduce reduce, IncludeSelf include_self) {
+  const Tensor ids = tensor({2, 0, 2});
+  return OpRow("index_reduce", form,
+               [=](const auto& in) { return index_reduce(in[0], 1, ids, in[1], reduce, include_self); })
+      .equals([=](const auto& in) {
+        return scatter_reduce(in[0], 1, broadcast_to(ids, in[1].shape()), in[1], reduce, include_self);
+      })
+      .from(domain::distinct)
+      .on({{2, 4}, {2, 3}})
+      .on({{1, 3}, {1, 3}});
+}
+
 static std::vector<OpRow> rearranging() {
   const auto padded = [](PadMode mode, const std::vector<std::int64_t>& widths) {
     return [=](const auto& in) { return pad(in[0], widths, mode, mode == PadMode::constant ? 1.5 : 0); };
@@ -202,6 +215,18 @@ static std::vector<OpRow> rearranging() {
       scatter_reduce_row("amax, replaced", Reduce::amax, IncludeSelf::no),
       scatter_reduce_row("amin", Reduce::amin, IncludeSelf::yes),
       scatter_reduce_row("amin, replaced", Reduce::amin, IncludeSelf::no),
+      index_reduce_row("sum", Reduce::sum, IncludeSelf::yes)
+          .bad("src has shape [2, 2]: it must be [3, 2]",
+               [] {
+                 index_reduce(zeros({3, 2}), 0, tensor({0, 1, 1}), zeros({2, 2}), Reduce::amax);
+               })
+          .bad("the id at [0] is 3", [] { index_reduce(zeros({3}), 0, tensor({3}), zeros({1}), Reduce::amin); })
+          .bad("x is int64: it must be bfloat16, float32 or float64",
+               [] { index_reduce(tensor({1}), 0, tensor({0}), tensor({2}), Reduce::mean); }),
+      index_reduce_row("mean", Reduce::mean, IncludeSelf::yes),
+      index_reduce_row("mean, replaced", Reduce::mean, IncludeSelf::no),
+      index_reduce_row("amax, replaced", Reduce::amax, IncludeSelf::no),
+      index_reduce_row("amin", Reduce::amin, IncludeSelf::yes),
       OpRow("index_add",
             [](const auto& in) {
               return index_add(in[0], 0, tensor({2, 0, 2}), in[1]);

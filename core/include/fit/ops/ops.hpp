@@ -366,7 +366,7 @@ Tensor repeat_interleave(const Tensor& x, std::int64_t count, int axis);  ///< e
 /// Same with a count for each element, int64 [N]: the batch's row of each element of sequences of these lengths is
 /// repeat_interleave(arange(B), lengths, 0).
 Tensor repeat_interleave(const Tensor& x, const Tensor& counts, int axis);
-Tensor roll(const Tensor& x, std::int64_t shift, int axis);               ///< y[i] = x[i - shift], cyclic
+Tensor roll(const Tensor& x, std::int64_t shift, int axis);  ///< y[i] = x[i - shift], cyclic
 /// The same along several axes, with a shift for each.
 Tensor roll(const Tensor& x, const std::vector<std::int64_t>& shifts, const std::vector<int>& axes);
 /// The elements that pad() adds: one value, the mirror image without the outermost element, or the outermost element.
@@ -440,6 +440,9 @@ Tensor scatter_add(const Tensor& x, int axis, const Tensor& ids, const Tensor& s
 /// Elements that no id names are those of x. mean needs a floating type.
 Tensor scatter_reduce(const Tensor& x, int axis, const Tensor& ids, const Tensor& src, Reduce reduce,
                       IncludeSelf include_self = IncludeSelf::yes);
+/// Same for whole slices: y[ids[i]] = reduce(x[ids[i]], src[i], …) for axis 0, and so on. ids: int64 [N].
+Tensor index_reduce(const Tensor& x, int axis, const Tensor& ids, const Tensor& src, Reduce reduce,
+                    IncludeSelf include_self = IncludeSelf::yes);
 /// A copy of x with src written: y[ids[i][j]][j] = src[i][j] for axis 0, and so on. ids must not name an element twice.
 Tensor scatter(const Tensor& x, int axis, const Tensor& ids, const Tensor& src);
 /// A copy of x with slices of src added: y[ids[i]] += src[i] for axis 0, and so on. ids: int64 [N].

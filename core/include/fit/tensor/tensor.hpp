@@ -396,6 +396,7 @@ class Tensor {
   Tensor scatter_add(int axis, const Tensor& ids, const Tensor& src) const;
   Tensor scatter_reduce(int axis, const Tensor& ids, const Tensor& src, Reduce reduce,
                         IncludeSelf include_self = IncludeSelf::yes) const;
+  Tensor index_reduce(int axis, const Tensor& ids, const Tensor& src, Reduce, IncludeSelf = IncludeSelf::yes) const;
   Tensor scatter(int axis, const Tensor& ids, const Tensor& src) const;
   Tensor index_add(int axis, const Tensor& ids, const Tensor& src) const;
   Tensor take_along(int axis, const Tensor& ids) const;
