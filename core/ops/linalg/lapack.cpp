@@ -2,7 +2,10 @@
 #include "ops/linalg/lapack.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <stdexcept>
+#include <vector>
 #include <xtensor-blas/xlinalg.hpp>
 
 #include "fit/tensor/xtensor.hpp"
@@ -32,10 +35,42 @@ bool found(const F& f) {
   }
 }
 
+using Int = xt::blas_index_t;
+
+// The factors P L U of the transpose of a: LAPACK takes rows for columns.
+struct Factors {
+  explicit Factors(In a)
+      : n(static_cast<Int>(a.rows)), lu(a.data, a.data + a.rows * a.rows), pivots(static_cast<std::size_t>(a.rows)) {
+    regular = cxxlapack::getrf<Int>(n, n, lu.data(), n, pivots.data()) == 0;
+  }
+  double diagonal(Int i) const { return lu[static_cast<std::size_t>(i) * pivots.size() + static_cast<std::size_t>(i)]; }
+  // Of the permutation.
+  double sign() const {
+    double s = 1;
+    for (Int i = 0; i < n; ++i)
+      if (pivots[static_cast<std::size_t>(i)] != i + 1) s = -s;
+    return s;
+  }
+
+  Int n;
+  std::vector<double> lu;
+  std::vector<Int> pivots;
+  bool regular;  // no 0 on the diagonal of U
+};
+
 }  // namespace
 
 bool solve(In a, In b, Out x) {
-  return found([&] { copy(xt::linalg::solve(view(a), view(b)), x); });
+  const Factors f(a);
+  if (!f.regular) return false;
+  const std::int64_t n = b.rows, k = b.cols;
+  std::vector<double> columns(static_cast<std::size_t>(n * k));
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t j = 0; j < k; ++j) columns[static_cast<std::size_t>(j * n + i)] = b.data[i * k + j];
+  cxxlapack::getrs<Int>('T', f.n, static_cast<Int>(k), f.lu.data(), f.n, f.pivots.data(), columns.data(), f.n);
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t j = 0; j < k; ++j) x.data[i * k + j] = columns[static_cast<std::size_t>(j * n + i)];
+  return true;
 }
 
 bool solve_triangular(In a, bool upper, In b, Out x) {
@@ -43,13 +78,12 @@ bool solve_triangular(In a, bool upper, In b, Out x) {
     if (a.data[i * a.cols + i] == 0) return false;
   std::copy_n(b.data, b.rows * b.cols, x.data);
   const auto part = upper ? cxxblas::Upper : cxxblas::Lower;
-  const auto n = static_cast<xt::blas_index_t>(x.rows), k = static_cast<xt::blas_index_t>(x.cols);
+  const auto n = static_cast<Int>(x.rows), k = static_cast<Int>(x.cols);
   if (k == 1)  // a third of the time of trsm()
-    cxxblas::trsv<xt::blas_index_t>(cxxblas::RowMajor, part, cxxblas::NoTrans, cxxblas::NonUnit, n, a.data, n, x.data,
-                                    1);
+    cxxblas::trsv<Int>(cxxblas::RowMajor, part, cxxblas::NoTrans, cxxblas::NonUnit, n, a.data, n, x.data, 1);
   else
-    cxxblas::trsm<xt::blas_index_t>(cxxblas::RowMajor, cxxblas::Left, part, cxxblas::NoTrans, cxxblas::NonUnit, n, k,
-                                    1.0, a.data, n, x.data, k);
+    cxxblas::trsm<Int>(cxxblas::RowMajor, cxxblas::Left, part, cxxblas::NoTrans, cxxblas::NonUnit, n, k, 1.0, a.data, n,
+                       x.data, k);
   return true;
 }
 
@@ -61,13 +95,29 @@ bool lstsq(In a, In b, Out x) {
 }
 
 bool inv(In a, Out y) {
-  return found([&] { copy(xt::linalg::inv(view(a)), y); });
+  Factors f(a);
+  if (!f.regular) return false;
+  std::vector<double> work(64 * f.pivots.size());  // LAPACK's blocks have at most 64 columns
+  cxxlapack::getri<Int>(f.n, f.lu.data(), f.n, f.pivots.data(), work.data(), static_cast<Int>(work.size()));
+  std::copy(f.lu.begin(), f.lu.end(), y.data);
+  return true;
 }
 
-double det(In a) { return xt::linalg::det(view(a)); }
+double det(In a) {
+  const Factors f(a);
+  double product = f.sign();
+  for (Int i = 0; i < f.n; ++i) product *= f.diagonal(i);
+  return product;
+}
 
 std::pair<double, double> slogdet(In a) {
-  const auto [sign, log] = xt::linalg::slogdet(view(a));
+  const Factors f(a);
+  if (!f.regular) return {0, -std::numeric_limits<double>::infinity()};
+  double sign = f.sign(), log = 0;
+  for (Int i = 0; i < f.n; ++i) {
+    if (f.diagonal(i) < 0) sign = -sign;
+    log += std::log(std::abs(f.diagonal(i)));
+  }
   return {sign, log};
 }
 
@@ -75,8 +125,7 @@ int cholesky(In a, Out l) {  // xt::linalg::cholesky() does not return the minor
   const std::int64_t n = a.rows;
   std::copy_n(a.data, n * n, l.data);
   // LAPACK's matrices are column-major: the lower triangle is the upper one there.
-  const auto minor = cxxlapack::potrf<xt::blas_index_t>('U', static_cast<xt::blas_index_t>(n), l.data,
-                                                        static_cast<xt::blas_index_t>(n));
+  const auto minor = cxxlapack::potrf<Int>('U', static_cast<Int>(n), l.data, static_cast<Int>(n));
   for (std::int64_t i = 0; i < n; ++i) std::fill_n(l.data + i * n + i + 1, n - i - 1, 0.0);
   return static_cast<int>(minor);
 }
