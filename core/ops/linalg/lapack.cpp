@@ -37,6 +37,18 @@ bool found(const F& f) {
 
 using Int = xt::blas_index_t;
 
+// The columns of x, one behind another, in `rows` numbers each.
+std::vector<double> columns(In x, std::int64_t rows) {
+  std::vector<double> all(static_cast<std::size_t>(rows * x.cols));
+  for (std::int64_t i = 0; i < x.rows; ++i)
+    for (std::int64_t j = 0; j < x.cols; ++j) all[static_cast<std::size_t>(j * rows + i)] = x.data[i * x.cols + j];
+  return all;
+}
+void copy_columns(const std::vector<double>& all, std::int64_t rows, Out x) {
+  for (std::int64_t i = 0; i < x.rows; ++i)
+    for (std::int64_t j = 0; j < x.cols; ++j) x.data[i * x.cols + j] = all[static_cast<std::size_t>(j * rows + i)];
+}
+
 // The factors P L U of the transpose of a: LAPACK takes rows for columns.
 struct Factors {
   explicit Factors(In a)
@@ -63,13 +75,9 @@ struct Factors {
 bool solve(In a, In b, Out x) {
   const Factors f(a);
   if (!f.regular) return false;
-  const std::int64_t n = b.rows, k = b.cols;
-  std::vector<double> columns(static_cast<std::size_t>(n * k));
-  for (std::int64_t i = 0; i < n; ++i)
-    for (std::int64_t j = 0; j < k; ++j) columns[static_cast<std::size_t>(j * n + i)] = b.data[i * k + j];
-  cxxlapack::getrs<Int>('T', f.n, static_cast<Int>(k), f.lu.data(), f.n, f.pivots.data(), columns.data(), f.n);
-  for (std::int64_t i = 0; i < n; ++i)
-    for (std::int64_t j = 0; j < k; ++j) x.data[i * k + j] = columns[static_cast<std::size_t>(j * n + i)];
+  std::vector<double> right = columns(b, b.rows);
+  cxxlapack::getrs<Int>('T', f.n, static_cast<Int>(b.cols), f.lu.data(), f.n, f.pivots.data(), right.data(), f.n);
+  copy_columns(right, b.rows, x);
   return true;
 }
 
@@ -87,11 +95,19 @@ bool solve_triangular(In a, bool upper, In b, Out x) {
   return true;
 }
 
-bool lstsq(In a, In b, Out x) {
-  return found([&] {
-    const auto result = xt::linalg::lstsq(view(a), view(b));
-    copy(std::get<0>(result), x);
-  });
+void lstsq(In a, In b, Out x) {
+  const std::int64_t rows = std::max(a.rows, a.cols), least = std::min(a.rows, a.cols);
+  std::vector<double> left = columns(a, a.rows), right = columns(b, rows);
+  std::vector<Int> order(static_cast<std::size_t>(a.cols));
+  // Room for blocks of 64 columns.
+  std::vector<double> work(static_cast<std::size_t>(2 * least + 66 * (a.cols + 1) + 64 * b.cols));
+  // Singular values below this part of the largest count as 0, as in PyTorch.
+  const double none = std::numeric_limits<double>::epsilon() * static_cast<double>(rows);
+  Int rank = 0;
+  cxxlapack::gelsy<Int>(static_cast<Int>(a.rows), static_cast<Int>(a.cols), static_cast<Int>(b.cols), left.data(),
+                        static_cast<Int>(a.rows), right.data(), static_cast<Int>(rows), order.data(), none, rank,
+                        work.data(), static_cast<Int>(work.size()));
+  copy_columns(right, rows, x);
 }
 
 bool inv(In a, Out y) {

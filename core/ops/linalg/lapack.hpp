@@ -18,8 +18,8 @@ using Out = Matrix<double>;
 bool solve(In a, In b, Out x);
 /// The same for a triangular a, of which this triangle is read; false for a 0 on its diagonal.
 bool solve_triangular(In a, bool upper, In b, Out x);
-/// The least x that minimises |a x - b|; false if LAPACK fails.
-bool lstsq(In a, In b, Out x);
+/// The least x that minimises |a x - b|.
+void lstsq(In a, In b, Out x);
 /// The inverse; false if a is singular.
 bool inv(In a, Out y);
 double det(In a);

@@ -73,6 +73,22 @@ TEST_CASE("slogdet holds where det leaves the range, and of singular matrices", 
   CHECK(values(slogdet(zeros({2, 0, 0})).second) == V{0, 0});
 }
 
+TEST_CASE("lstsq gives the shortest of the solutions where columns depend on each other", "[linalg]") {
+  CHECK(near(lstsq(ones({3, 2}), tensor({{1.}, {2.}, {3.}})), ones({2, 1})));
+  CHECK(near(lstsq(tensor({{3., 4.}}), tensor({{5., 50.}})), tensor({{0.6, 6.}, {0.8, 8.}})));
+  CHECK(values(lstsq(zeros({3, 2}), ones({3, 1}))) == V{0, 0});
+  Generator g(9);
+  for (const Shape& shape : {Shape{40, 30}, Shape{30, 40}, Shape{1, 7}, Shape{70, 1}}) {
+    const Tensor a = randn(shape, float64, g), b = randn({shape[0], 3}, float64, g), x = lstsq(a, b);
+    const auto [u, s, v] = svd(a);
+    CHECK(near(x, matmul(v / s.unsqueeze(0), matmul(transpose(u), b))));
+  }
+  const Tensor left = randn({20, 4}, float64, g), right = randn({4, 10}, float64, g), b = randn({20, 2}, float64, g);
+  const auto [u, s, v] = svd(matmul(left, right));  // of rank 4
+  const auto first = [](const Tensor& x) { return slice(x, -1, 0, 4); };
+  CHECK(near(lstsq(matmul(left, right), b), matmul(first(v) / first(s), matmul(transpose(first(u)), b))));
+}
+
 TEST_CASE("solve_triangular reads one triangle, also in its gradient", "[linalg]") {
   Generator g(8);
   for (const DType t : {float32, float64})
