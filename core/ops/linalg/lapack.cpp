@@ -164,9 +164,18 @@ bool svd(In a, Out u, double* s, Out vt) {
 }
 
 void qr(In a, Out q, Out r) {
-  const auto [orthogonal, upper] = xt::linalg::qr(view(a), xt::linalg::qrmode::reduced);
-  copy(orthogonal, q);
-  copy(upper, r);
+  // LAPACK takes rows for columns: of a^T = l q', r is l^T, and q is q'^T.
+  const auto m = static_cast<Int>(a.rows), n = static_cast<Int>(a.cols), inner = static_cast<Int>(q.cols);
+  std::vector<double> all(a.data, a.data + a.rows * a.cols), scales(static_cast<std::size_t>(inner));
+  std::vector<double> work(static_cast<std::size_t>(64 * n));  // room for blocks of 64 rows
+  const auto room = static_cast<Int>(work.size());
+  cxxlapack::gelqf<Int>(n, m, all.data(), n, scales.data(), work.data(), room);
+  for (Int i = 0; i < inner; ++i) {
+    std::fill_n(r.data + i * r.cols, i, 0.0);
+    std::copy_n(all.data() + i * r.cols + i, r.cols - i, r.data + i * r.cols + i);
+  }
+  cxxlapack::orglq<Int>(inner, m, inner, all.data(), n, scales.data(), work.data(), room);
+  for (Int i = 0; i < m; ++i) std::copy_n(all.data() + i * a.cols, q.cols, q.data + i * q.cols);
 }
 
 }  // namespace fit::lapack
