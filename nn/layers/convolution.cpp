@@ -10,26 +10,36 @@
 namespace fit::nn {
 namespace {
 
-// Creates a weight [O, C / groups, K, …] with one K for each of `axes`, and a bias [O].
+// Creates a weight [first, second / groups, K, …] with one K for each of `axes`, and a bias [out]. The first and the
+// second are out and in, or in and out if the convolution is transposed.
 void start(const char* layer, Parameter& weight, Parameter& bias, std::int64_t in, std::int64_t out,
-           const PerAxis& size, int axes, const ConvOptions& o) {
+           const PerAxis& size, int axes, const ConvOptions& o, bool transposed = false) {
   positive(layer, "in_channels", in);
   positive(layer, "out_channels", out);
   positive(layer, "kernel_size", std::min(size[0], size[1]));
   positive(layer, "groups", o.groups());
   if (in % o.groups() != 0 || out % o.groups() != 0)
     check::fail(layer, "groups is ", o.groups(), ": it must divide in_channels ", in, " and out_channels ", out);
-  const Shape shape = axes == 1 ? Shape{out, in / o.groups(), size[0]} : Shape{out, in / o.groups(), size[0], size[1]};
-  const double bound = 1 / std::sqrt(static_cast<double>(shape.numel()) / static_cast<double>(out));
+  const std::int64_t first = transposed ? in : out, second = (transposed ? out : in) / o.groups();
+  const Shape shape = axes == 1 ? Shape{first, second, size[0]} : Shape{first, second, size[0], size[1]};
+  const double bound = 1 / std::sqrt(static_cast<double>(shape.numel()) / static_cast<double>(first));
   weight = Parameter(init::uniform_(Tensor::empty(shape), -bound, bound));
   if (o.bias()) bias = Parameter(init::uniform_(Tensor::empty({out}), -bound, bound));
 }
 
-std::string described(const Tensor& weight, const ConvOptions& o) {
-  return joined("in_channels=", weight.size(1) * o.groups(), ", out_channels=", weight.size(0),
+std::string described(std::int64_t in, std::int64_t out, const Tensor& weight, const ConvOptions& o,
+                      const std::string& more = {}) {
+  return joined("in_channels=", in, ", out_channels=", out,
                 ", kernel_size=", PerAxis(weight.size(2), weight.size(-1)).str(), ", stride=", o.stride().str(),
-                ", padding=", o.padding().str(), ", dilation=", o.dilation().str(), ", groups=", o.groups(),
+                ", padding=", o.padding().str(), more, ", dilation=", o.dilation().str(), ", groups=", o.groups(),
                 o.bias() ? "" : ", bias=false");
+}
+std::string described(const Tensor& weight, const ConvOptions& o) {
+  return described(weight.size(1) * o.groups(), weight.size(0), weight, o);
+}
+std::string described(const Tensor& weight, const ConvTransposeOptions& o) {
+  return described(weight.size(0), weight.size(1) * o.groups(), weight, o,
+                   ", output_padding=" + o.output_padding().str());
 }
 
 }  // namespace
@@ -52,5 +62,33 @@ Conv2d::Conv2d(std::int64_t in, std::int64_t out, PerAxis size, const ConvOption
   start("Conv2d", weight, bias, in, out, size, 2, options);
 }
 std::string Conv2d::describe() const { return described(weight.original(), options_); }
+
+FIT_FIELDS_OF(ConvTranspose1d, weight, bias)
+
+ConvTranspose1d::ConvTranspose1d(std::int64_t in, std::int64_t out, std::int64_t size,
+                                 const ConvTransposeOptions& options)
+    : options_(options) {
+  start("ConvTranspose1d", weight, bias, in, out, size, 1, options, true);
+}
+std::string ConvTranspose1d::describe() const { return described(weight.original(), options_); }
+
+FIT_FIELDS_OF(ConvTranspose2d, weight, bias)
+
+ConvTranspose2d::ConvTranspose2d(std::int64_t in, std::int64_t out, PerAxis size, const ConvTransposeOptions& options)
+    : options_(options) {
+  start("ConvTranspose2d", weight, bias, in, out, size, 2, options, true);
+}
+std::string ConvTranspose2d::describe() const { return described(weight.original(), options_); }
+
+void Upsample::fields(Fields& f) { f.self(*this); }
+std::string Upsample::describe() const {
+  const InterpolateOptions& o = options_;
+  return joined(o.size() ? joined("size=", o.size()->str()) : joined("scale_factor=", o.scale_factor()),
+                ", mode=", o.mode() == Interpolation::linear ? "linear" : "nearest",
+                o.align_corners() ? ", align_corners" : "");
+}
+
+std::string PixelShuffle::describe() const { return joined("upscale_factor=", option_); }
+std::string PixelUnshuffle::describe() const { return joined("downscale_factor=", option_); }
 
 }  // namespace fit::nn

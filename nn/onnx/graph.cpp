@@ -152,7 +152,8 @@ Names Graph::nodes(const char* op, const Names& inputs, std::size_t outputs,
     auto& a = *n.add_attribute();
     a.set_name(name);
     // A list of one number stands for the number, but in attributes that are lists.
-    static const std::unordered_set<std::string> lists{"axes", "perm", "strides", "pads", "dilations", "kernel_shape"};
+    static const std::unordered_set<std::string> lists{"axes",      "perm",         "strides",       "pads",
+                                                       "dilations", "kernel_shape", "output_padding"};
     if (values.size() == 1 && lists.count(name) == 0) {
       a.set_type(::onnx::AttributeProto::INT);
       a.set_i(values[0]);

@@ -134,8 +134,10 @@ Write find_row(const std::string& op);
 
 // Of windows.cpp.
 Names convolution(const Row& r);
+Names transposed_convolution(const Row& r);
 Names max_pool(const Row& r);
 Names average_pool(const Row& r);
+Names interpolate(const Row& r);
 Names batch_norm(const Row& r);
 Names group_norm(const Row& r);
 Names glu(const Row& r);

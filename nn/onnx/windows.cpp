@@ -80,12 +80,38 @@ Names convolution(const Row& r) {
                     {"dilations", r.integers("dilation")},
                     {"group", {r.integer("groups")}}})};
 }
+Names transposed_convolution(const Row& r) {
+  Names inputs{r.operand(0), r.operand(1)};
+  if (r.has_input(2)) inputs.push_back(r.operand(2));
+  return {r.g.node("ConvTranspose", inputs,
+                   {{"strides", r.integers("stride")},
+                    {"pads", both_ends(r.integers("padding"))},
+                    {"output_padding", r.integers("output_padding")},
+                    {"dilations", r.integers("dilation")},
+                    {"group", {r.integer("groups")}}})};
+}
 Names max_pool(const Row& r) { return pool(r, "MaxPool", {{"dilations", r.integers("dilation")}}); }
 // Zeros around x count.
 Names average_pool(const Row& r) {
   for (const std::int64_t d : r.integers("dilation"))
     if (d != 1) r.fail("has a dilation, which has no ONNX form in opset 17");
   return pool(r, "AveragePool", {{"count_include_pad", {1}}});
+}
+// Along each axis, a product with what becomes of a unit matrix.
+Names interpolate(const Row& r) {
+  const Integers &from = r.integers("from"), &to = r.integers("to");
+  const auto matrix = [&](std::size_t axis) {  // [from, to]
+    InterpolateOptions o;
+    o.mode(r.integer("linear") != 0 ? Interpolation::linear : Interpolation::nearest);
+    o.align_corners(r.integer("align_corners") != 0);
+    if (r.real("scale_factor") != 0)
+      o.scale_factor(r.real("scale_factor"));
+    else
+      o.size(to[axis]);
+    return fit::interpolate(eye(from[axis]).to(r.y().dtype()).unsqueeze(0), o).squeeze(0);
+  };
+  const Name y = r.g.node("MatMul", {r.operand(0), r.g.constant(matrix(from.size() - 1))});
+  return {from.size() == 1 ? y : r.g.node("MatMul", {r.g.constant(matrix(0).transpose()), y})};
 }
 Names batch_norm(const Row& r) {
   Integers others{0};

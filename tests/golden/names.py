@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes names.npz: what PyTorch computes in float64 for functions of one number, of two, cumulative ones, rolls, pads,
-pairs of lists, solves, convolutions and pools; with gradients of sum(y * d_y).
+pairs of lists, solves, convolutions, pools and other sizes of images; with gradients of sum(y * d_y).
 
     pip install torch==2.13.0 numpy && python3 tests/golden/names.py
 
@@ -64,4 +64,14 @@ case("einsum", lambda a, b, c: torch.einsum("ij,jk,kl->il", a, b, c), torch.rand
 case("conv2d", lambda x, w: F.conv2d(x, w, None, (2, 1), (0, 2), (1, 2)), torch.randn(2, 3, 6, 7), torch.randn(4, 3, 2, 3))
 case("max_pool2d", lambda x: F.max_pool2d(x, (3, 2), (1, 2), (1, 0), (2, 1)), torch.randn(2, 3, 7, 6))
 case("avg_pool2d", lambda x: F.avg_pool2d(x, (3, 2), (1, 2), (1, 0)), torch.randn(2, 3, 7, 6))
+case("conv_transpose2d", lambda x, w, b: F.conv_transpose2d(x, w, b, (2, 3), (1, 2), (1, 0), 2, (1, 2)),
+     torch.randn(2, 4, 5, 4), torch.randn(4, 3, 2, 3), torch.randn(6))
+image = torch.randn(2, 3, 4, 6)
+case("nearest", lambda x: F.interpolate(x, (7, 3)), image)
+case("bilinear", lambda x: F.interpolate(x, (7, 3), mode="bilinear"), image)
+case("bilinear_scaled", lambda x: F.interpolate(x, scale_factor=1.7, mode="bilinear"), image)
+case("bilinear_aligned", lambda x: F.interpolate(x, (7, 3), mode="bilinear", align_corners=True), image)
+case("linear", lambda x: F.interpolate(x, scale_factor=2, mode="linear"), torch.randn(2, 3, 5))
+case("pixel_shuffle", lambda x: F.pixel_shuffle(x, 2), torch.randn(2, 8, 3, 2))
+case("pixel_unshuffle", lambda x: F.pixel_unshuffle(x, 2), torch.randn(2, 2, 4, 6))
 np.savez(pathlib.Path(__file__).parent / "names.npz", **{k: v.detach().numpy() for k, v in arrays.items()})

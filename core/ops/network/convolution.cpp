@@ -1,4 +1,4 @@
-// conv1d and conv2d.
+// Convolutions, and their transposes.
 #include <algorithm>
 #include <array>
 
@@ -74,6 +74,8 @@ struct Convolution {
   const char* op;
   int axes;
   ConvOptions o;
+  bool transposed = false;
+  PerAxis output_padding = 0;  // of a transposed one
 
   // How many zeros lie above and before x.
   std::int64_t above() const { return axes == 1 ? 0 : o.padding()[0]; }
@@ -88,8 +90,15 @@ struct Convolution {
   auto named(const F& f) const {
     using Two = std::array<std::int64_t, 2>;
     const Two stride{o.stride()[0], o.stride()[1]}, padding{o.padding()[0], o.padding()[1]},
-        dilation{o.dilation()[0], o.dilation()[1]};
+        dilation{o.dilation()[0], o.dilation()[1]}, more{output_padding[0], output_padding[1]};
     const auto span = [&](const Two& all) { return Span<const std::int64_t>(all.data(), axes); };
+    if (transposed)
+      return f({op,
+                {{"stride", span(stride)},
+                 {"padding", span(padding)},
+                 {"output_padding", span(more)},
+                 {"dilation", span(dilation)},
+                 {"groups", o.groups()}}});
     return f(
         {op,
          {{"stride", span(stride)}, {"padding", span(padding)}, {"dilation", span(dilation)}, {"groups", o.groups()}}});
@@ -126,42 +135,105 @@ WindowProducts products_of(const Convolution& c, const Shape& x, const Shape& we
           c.before()};
 }
 
-// As one operation, which keeps x instead of the windows. low: x is bfloat16, and products are of such values, with
-// sums in float32; weight and bias may have any type.
+// Operands as the products take them. If x is bfloat16, they are values of it, with sums in float32. Trivially
+// copyable.
+struct Operands {
+  Operands(const WindowProducts& p, const Tensor& x)
+      : low(x.dtype() == bfloat16), type(low ? factor_dtype(p) : x.dtype()) {}
+  Tensor wide(const Tensor& t) const { return low && t.defined() ? t.to(float32) : t; }
+  Tensor factor(const Tensor& t) const { return low ? t.to(bfloat16).to(type) : t; }
+
+  bool low;
+  DType type;  // of factors
+};
+
+void give_as(Backward& b, int input, const Tensor& dx) { b.give(input, dx.to(b.x(input).dtype())); }
+
+// As one operation, which keeps x instead of the windows. If x is bfloat16, weight and bias may have any type.
 Tensor fused_convolution(const detail::OpName& name, const Convolution& c, const Tensor& x, const Tensor& weight,
-                         const Tensor& bias, bool low) {
+                         const Tensor& bias) {
   const WindowProducts p = products_of(c, x.shape(), weight.shape());
   const Shape shape =
       c.axes == 1 ? Shape{p.n, weight.shape()[0], p.w.right} : Shape{p.n, weight.shape()[0], p.w.down, p.w.right};
-  const DType type = low ? factor_dtype(p) : x.dtype();
-  const auto wide = [low](const Tensor& t) { return low && t.defined() ? t.to(float32) : t; };
-  const auto factor = [low, type](const Tensor& weight) { return low ? weight.to(bfloat16).to(type) : weight; };
+  const Operands as(p, x);
   Tensor y;
   {
     const NoGrad no_grad;
-    y = window_products(p, shape, wide(x), factor(weight), wide(bias)).to(x.dtype());
+    y = window_products(p, shape, as.wide(x), as.factor(weight), as.wide(bias)).to(x.dtype());
   }
-  return record(name, {x, weight, bias}, std::move(y), keep::inputs, [c, p, type, wide, factor](Backward& b) {
+  return record(name, {x, weight, bias}, std::move(y), keep::inputs, [c, p, as](Backward& b) {
     if (b.recording())
       return give_by_decomposition(b, [&](const std::vector<Tensor>& in) {
         return std::vector<Tensor>{composed_convolution(c, in[0], in[1], in[2]).to(b.dy().dtype())};
       });
-    const Tensor dy = b.dy(), wide_dy = wide(dy);
-    const auto give = [&](int i, const Tensor& dx) { b.give(i, dx.to(b.x(i).dtype())); };
-    if (b.wants(0)) give(0, window_products_dx(p, b.shape(0), wide_dy, factor(b.x(1))));
-    if (b.wants(1)) give(1, window_products_dweight(p, b.shape(1), wide(b.x(0)), type == bfloat16 ? dy : wide_dy));
-    if (b.wants(2)) give(2, sum(wide_dy, c.axes == 1 ? Axes{0, 2} : Axes{0, 2, 3}));
+    const Tensor dy = b.dy(), wide_dy = as.wide(dy);
+    if (b.wants(0)) give_as(b, 0, window_products_dx(p, b.shape(0), wide_dy, as.factor(b.x(1))));
+    if (b.wants(1))
+      give_as(b, 1, window_products_dweight(p, b.shape(1), as.wide(b.x(0)), as.type == bfloat16 ? dy : wide_dy));
+    if (b.wants(2)) give_as(b, 2, sum(wide_dy, c.axes == 1 ? Axes{0, 2} : Axes{0, 2, 3}));
   });
 }
+
+// ---- transposed: the gradient of a convolution of y with the same weight, by its input ------------------------------
+
+// y's size along axis a.
+std::int64_t transposed_size(const Convolution& c, int a, std::int64_t x, std::int64_t weight) {
+  return (x - 1) * c.o.stride()[a] - 2 * c.o.padding()[a] + c.o.dilation()[a] * (weight - 1) + c.output_padding[a] + 1;
+}
+Shape transposed_shape(const Convolution& c, const Shape& x, const Shape& weight) {
+  const std::int64_t outputs = weight[1] * c.o.groups(), first = transposed_size(c, 0, x[2], weight[2]);
+  return c.axes == 1 ? Shape{x[0], outputs, first}
+                     : Shape{x[0], outputs, first, transposed_size(c, 1, x[3], weight[3])};
+}
+
+// By operations: a matrix product gives the windows, which are added up (col2im).
+Tensor composed_transposed(const Convolution& c, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const Shape shape = transposed_shape(c, x.shape(), weight.shape());
+  const Windows w = c.windows(weight.shape());
+  const std::int64_t n = shape[0], outputs = shape[1], groups = c.o.groups(), inputs = x.shape()[1];
+  const std::int64_t rows = c.axes == 1 ? 1 : x.shape()[2], cols = x.shape()[-1];
+  const Tensor p = matmul(reshape(weight, Shape{groups, inputs / groups, outputs / groups * w.height * w.width}),
+                          Transpose::yes, reshape(x, Shape{n, groups, inputs / groups, rows * cols}), Transpose::no);
+  const Shape wide{n, outputs, (c.axes == 1 ? 1 : shape[2]) + 2 * c.above(), shape[-1] + 2 * c.before()};
+  const Tensor padded = patches_backward(c.op, reshape(p, Shape{n, outputs, w.height, w.width, rows, cols}), w, wide);
+  const Tensor y = reshape(pad(padded, {-c.before(), -c.before(), -c.above(), -c.above()}), shape);
+  return bias.defined() ? y + reshape(bias, c.axes == 1 ? Shape{outputs, 1} : Shape{outputs, 1, 1}) : y;
+}
+
+Tensor fused_transposed(const detail::OpName& name, const Convolution& c, const Tensor& x, const Tensor& weight,
+                        const Tensor& bias) {
+  const Shape shape = transposed_shape(c, x.shape(), weight.shape());
+  const WindowProducts p = products_of(c, shape, weight.shape());
+  const Operands as(p, x);
+  Tensor y;
+  {
+    const NoGrad no_grad;
+    y = window_products_dx(p, shape, as.wide(x), as.factor(weight));
+    if (bias.defined()) y.add_(reshape(as.wide(bias), c.axes == 1 ? Shape{shape[1], 1} : Shape{shape[1], 1, 1}));
+    y = y.to(x.dtype());
+  }
+  return record(name, {x, weight, bias}, std::move(y), keep::inputs, [c, p, as](Backward& b) {
+    if (b.recording())
+      return give_by_decomposition(b, [&](const std::vector<Tensor>& in) {
+        return std::vector<Tensor>{composed_transposed(c, in[0], in[1], in[2]).to(b.dy().dtype())};
+      });
+    const Tensor dy = as.wide(b.dy());
+    if (b.wants(0)) give_as(b, 0, window_products(p, b.shape(0), dy, as.factor(b.x(1)), {}));
+    if (b.wants(1)) give_as(b, 1, window_products_dweight(p, b.shape(1), dy, as.factor(b.x(0))));
+    if (b.wants(2)) give_as(b, 2, sum(dy, c.axes == 1 ? Axes{0, 2} : Axes{0, 2, 3}));
+  });
+}
+
+// ---- of any type ----------------------------------------------------------------------------------------------------
 
 Tensor convolution(const Convolution& c, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return with_precision(Precision::rounded_or_native, {x, weight}, [&](const Tensor& x, const Tensor& weight) {
     return c.named([&](const detail::OpName& name) {
-      if (product_dtype(x.dtype(), weight.dtype()) == bfloat16)
-        return fused_convolution(name, c, x.to(bfloat16), weight, bias, true);
+      const auto fused = c.transposed ? fused_transposed : fused_convolution;
+      if (product_dtype(x.dtype(), weight.dtype()) == bfloat16) return fused(name, c, x.to(bfloat16), weight, bias);
       DType t = promote(x.dtype(), weight.dtype());
       if (bias.defined()) t = promote(t, bias.dtype());
-      return fused_convolution(name, c, x.to(t), weight.to(t), bias.defined() ? bias.to(t) : bias, false);
+      return fused(name, c, x.to(t), weight.to(t), bias.defined() ? bias.to(t) : bias);
     });
   });
 }
@@ -179,44 +251,78 @@ void expect_axes(const char* op, const char* name, int axes, const PerAxis& give
 
 namespace {
 
-// Checks the arguments of conv1d (axes = 1) or conv2d (axes = 2).
-void expect_convolution(const char* op, int axes, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                        const ConvOptions& o) {
-  const char* const sizes =
-      axes == 1 ? "x [N, C, L] and weight [O, C / groups, K]" : "x [N, C, H, W] and weight [O, C / groups, K, L]";
-  check::floating(op, "x", x);
-  check::floating(op, "weight", weight);
-  expect_axes(op, "stride", axes, o.stride());
-  expect_axes(op, "padding", axes, o.padding());
-  expect_axes(op, "dilation", axes, o.dilation());
+// Checks the types and the options of a convolution along one axis or two.
+void expect_options(const Convolution& c, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const ConvOptions& o = c.o;
+  check::floating(c.op, "x", x);
+  check::floating(c.op, "weight", weight);
+  if (bias.defined()) check::floating(c.op, "bias", bias);
+  expect_axes(c.op, "stride", c.axes, o.stride());
+  expect_axes(c.op, "padding", c.axes, o.padding());
+  expect_axes(c.op, "dilation", c.axes, o.dilation());
   constexpr std::int64_t largest = std::int64_t{1} << 30;
-  for (int a = 0; a < axes; ++a)
+  for (int a = 0; a < c.axes; ++a)
     if (o.stride()[a] < 1 || o.dilation()[a] < 1 || o.padding()[a] < 0 || o.groups() < 1 ||
         std::max({o.stride()[a], o.dilation()[a], o.padding()[a], o.groups()}) > largest)
-      check::fail(op, "stride ", o.stride().str(), ", padding ", o.padding().str(), ", dilation ", o.dilation().str(),
+      check::fail(c.op, "stride ", o.stride().str(), ", padding ", o.padding().str(), ", dilation ", o.dilation().str(),
                   ", groups ", o.groups(),
                   ": padding can't be negative, the others must be positive, and all at most 2^30");
-  if (x.rank() != axes + 2 || weight.rank() != axes + 2 || x.shape()[1] != weight.shape()[1] * o.groups() ||
+}
+
+void expect_convolution(const Convolution& c, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const char* const sizes =
+      c.axes == 1 ? "x [N, C, L] and weight [O, C / groups, K]" : "x [N, C, H, W] and weight [O, C / groups, K, L]";
+  expect_options(c, x, weight, bias);
+  const ConvOptions& o = c.o;
+  if (x.rank() != c.axes + 2 || weight.rank() != c.axes + 2 || x.shape()[1] != weight.shape()[1] * o.groups() ||
       weight.shape()[0] % o.groups() != 0 || weight.numel() == 0)
-    check::fail(op, "x has shape ", x.shape(), ", weight ", weight.shape(), ", groups is ", o.groups(),
+    check::fail(c.op, "x has shape ", x.shape(), ", weight ", weight.shape(), ", groups is ", o.groups(),
                 ": they must be ", sizes, ", none of them empty, with groups a divisor of O");
-  for (int a = 0; a < axes; ++a)
+  for (int a = 0; a < c.axes; ++a)
     if (o.dilation()[a] * (weight.shape()[a + 2] - 1) + 1 > x.shape()[a + 2] + 2 * o.padding()[a])
-      check::fail(op, "x has shape ", x.shape(), ", weight ", weight.shape(), ", padding ", o.padding().str(),
+      check::fail(c.op, "x has shape ", x.shape(), ", weight ", weight.shape(), ", padding ", o.padding().str(),
                   ", dilation ", o.dilation().str(), ": the window is wider than axis ", a + 2);
-  if (bias.defined()) check::floating(op, "bias", bias), check::shape(op, "bias", bias, {weight.shape()[0]});
+  if (bias.defined()) check::shape(c.op, "bias", bias, {weight.shape()[0]});
+}
+
+void expect_transposed(const Convolution& c, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const char* const sizes =
+      c.axes == 1 ? "x [N, C, L] and weight [C, O / groups, K]" : "x [N, C, H, W] and weight [C, O / groups, K, L]";
+  expect_options(c, x, weight, bias);
+  expect_axes(c.op, "output_padding", c.axes, c.output_padding);
+  for (int a = 0; a < c.axes; ++a)
+    if (c.output_padding[a] < 0 || c.output_padding[a] >= c.o.stride()[a])
+      check::fail(c.op, "output_padding is ", c.output_padding.str(), ", stride ", c.o.stride().str(),
+                  ": output_padding must be in 0 … stride - 1");
+  if (x.rank() != c.axes + 2 || weight.rank() != c.axes + 2 || x.shape()[1] != weight.shape()[0] ||
+      weight.shape()[0] % c.o.groups() != 0 || weight.numel() == 0)
+    check::fail(c.op, "x has shape ", x.shape(), ", weight ", weight.shape(), ", groups is ", c.o.groups(),
+                ": they must be ", sizes, ", none of them empty, with groups a divisor of C");
+  for (int a = 0; a < c.axes; ++a)
+    if (x.shape()[a + 2] < 1 || transposed_size(c, a, x.shape()[a + 2], weight.shape()[a + 2]) < 1)
+      check::fail(c.op, "x has shape ", x.shape(), ", weight ", weight.shape(), ", padding ", c.o.padding().str(),
+                  ": nothing is left of axis ", a + 2);
+  if (bias.defined()) check::shape(c.op, "bias", bias, {weight.shape()[1] * c.o.groups()});
+}
+
+Tensor checked_convolution(const Convolution& c, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  (c.transposed ? expect_transposed : expect_convolution)(c, x, weight, bias);
+  return convolution(c, x, weight, bias);
 }
 
 }  // namespace
 
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& o) {
-  expect_convolution("conv1d", 1, x, weight, bias, o);
-  return convolution({"conv1d", 1, o}, x, weight, bias);
+  return checked_convolution({"conv1d", 1, o}, x, weight, bias);
 }
-
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& o) {
-  expect_convolution("conv2d", 2, x, weight, bias, o);
-  return convolution({"conv2d", 2, o}, x, weight, bias);
+  return checked_convolution({"conv2d", 2, o}, x, weight, bias);
+}
+Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvTransposeOptions& o) {
+  return checked_convolution({"conv_transpose1d", 1, o, true, o.output_padding()}, x, weight, bias);
+}
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvTransposeOptions& o) {
+  return checked_convolution({"conv_transpose2d", 2, o, true, o.output_padding()}, x, weight, bias);
 }
 
 }  // namespace fit

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/scratch.hpp"
+#include "fit/matmul/reproducible.hpp"
 #include "fit/threads/parallel.hpp"
 #include "matmul/gemm_bf16.hpp"
 #include "ops/linalg/flop_counter.hpp"
@@ -259,7 +260,7 @@ void forward(const WindowProducts& c, const T* x, const W* weight, const T* bias
 // outputs beside few channels would make many windows of it, and a weight that meets few places is not worth turning.
 bool slides_over_dy(const WindowProducts& c) {
   if (is_pointwise(c)) return true;
-  return c.n * c.w.places() >= 256 && c.outputs <= 2 * c.w.channels && c.w.stride_down == 1 && c.w.stride_right == 1 &&
+  return (reproducible() || c.n * c.w.places() >= 256) && c.outputs <= 2 * c.w.channels && c.w.stride_down == 1 && c.w.stride_right == 1 &&
          c.above <= c.w.dilation_down * (c.w.height - 1) && c.before <= c.w.dilation_right * (c.w.width - 1);
 }
 WindowProducts over_dy(const WindowProducts& c) {

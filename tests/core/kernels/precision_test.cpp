@@ -109,6 +109,8 @@ TEST_CASE("precision: every op gives the bits of float32, rounded once or kept",
                                        "einsum",
                                        "conv1d",
                                        "conv2d",
+                                       "conv_transpose1d",
+                                       "conv_transpose2d",
                                        "scaled_dot_product_attention",
                                        "multi_head_attention",
                                        "packed_self_attention"};

@@ -14,6 +14,16 @@ static std::vector<OpRow> windows() {
   const auto conv2 = [](const ConvOptions& options) {
     return [options](const auto& in) { return conv2d(in[0], in[1], in.size() > 2 ? in[2] : Tensor(), options); };
   };
+  const auto transposed1 = [](const ConvTransposeOptions& options) {
+    return
+        [options](const auto& in) { return conv_transpose1d(in[0], in[1], in.size() > 2 ? in[2] : Tensor(), options); };
+  };
+  const auto transposed2 = [](const ConvTransposeOptions& options) {
+    return
+        [options](const auto& in) { return conv_transpose2d(in[0], in[1], in.size() > 2 ? in[2] : Tensor(), options); };
+  };
+  const auto line = InterpolateOptions().mode(Interpolation::linear);
+  const auto spread = ConvTransposeOptions().stride(2).padding(1).output_padding(1).dilation(2).groups(2);
   return {
       OpRow("conv1d", conv1({}))
           .on({{2, 2, 5}, {3, 2, 3}, {3}})
@@ -51,6 +61,101 @@ static std::vector<OpRow> windows() {
                }),
       OpRow("conv2d", "strided, padded, dilated, in groups", conv2(o)).on({{1, 2, 4, 5}, {2, 1, 2, 3}}),
       OpRow("conv2d", "unequal along its axes", conv2(uneven)).on({{1, 2, 5, 7}, {2, 2, 2, 3}, {2}}).optional(2),
+      OpRow("conv_transpose1d", transposed1({}))
+          .on({{2, 2, 5}, {2, 3, 3}, {3}})
+          .on({{1, 1, 1}, {1, 1, 2}, {1}})
+          .optional(2)
+          .bad("they must be x [N, C, L] and weight [C, O / groups, K]",
+               [] {
+                 conv_transpose1d(zeros({1, 2, 3}), zeros({1, 1, 3}));
+               })
+          .bad("nothing is left of axis 2",
+               [] {
+                 conv_transpose1d(zeros({1, 1, 2}), zeros({1, 1, 1}), {}, ConvTransposeOptions().padding(1));
+               })
+          .bad("output_padding is 1, stride 1: output_padding must be in 0 … stride - 1",
+               [] {
+                 conv_transpose1d(zeros({1, 1, 3}), zeros({1, 1, 3}), {}, ConvTransposeOptions().output_padding(1));
+               })
+          .bad("bias has shape [2]: it must be [1]",
+               [] {
+                 conv_transpose1d(zeros({1, 1, 3}), zeros({1, 1, 3}), zeros({2}));
+               }),
+      OpRow("conv_transpose1d", "strided, padded, dilated, in groups", transposed1(spread)).on({{2, 4, 4}, {4, 2, 3}}),
+      OpRow("conv_transpose2d", transposed2({}))
+          .on({{1, 2, 4, 3}, {2, 2, 2, 3}, {2}})
+          .large({{2, 4, 17, 17}, {4, 3, 5, 5}})
+          .optional(2)
+          .bad("x has shape [1, 3, 3]",
+               [] {
+                 conv_transpose2d(zeros({1, 3, 3}), zeros({1, 1, 2, 2}));
+               })
+          .bad("groups is 2",
+               [] {
+                 conv_transpose2d(zeros({1, 3, 3, 3}), zeros({3, 1, 2, 2}), {}, ConvTransposeOptions().groups(2));
+               }),
+      OpRow("conv_transpose2d", "strided, padded, dilated, in groups", transposed2(spread))
+          .on({{1, 4, 3, 2}, {4, 1, 3, 2}, {2}})
+          .optional(2),
+      OpRow("conv_transpose2d", "unequal along its axes",
+            transposed2(ConvTransposeOptions().stride({2, 3}).padding({0, 2}).dilation({1, 2}).output_padding({1, 0})))
+          .on({{1, 2, 3, 3}, {2, 2, 2, 3}}),
+      OpRow("interpolate", [](const auto& in) { return interpolate(in[0], InterpolateOptions().scale_factor(2)); })
+          .on({{2, 1, 3}})
+          .on({{1, 2, 2, 3}})
+          .large({{2, 3, 40, 40}})
+          .bad("x has shape [2, 3]: it must be [N, C, L] or [N, C, H, W]",
+               [] {
+                 interpolate(zeros({2, 3}), InterpolateOptions().scale_factor(2));
+               })
+          .bad("size 0, scale_factor 0 for an axis of 3",
+               [] {
+                 interpolate(zeros({1, 1, 3}), {});
+               })
+          .bad("size is 4, scale_factor 2: give one of them",
+               [] {
+                 interpolate(zeros({1, 1, 3}), InterpolateOptions().scale_factor(2).size(4));
+               })
+          .bad("size is (4, 5), x has shape [1, 1, 3]: one axis changes",
+               [] {
+                 interpolate(zeros({1, 1, 3}), InterpolateOptions().size(PerAxis(4, 5)));
+               })
+          .bad("scale_factor is -1",
+               [] {
+                 interpolate(zeros({1, 1, 3}), InterpolateOptions().scale_factor(-1));
+               })
+          .bad("align_corners is set, mode is nearest",
+               [] {
+                 interpolate(zeros({1, 1, 3}), InterpolateOptions().size(4).align_corners());
+               }),
+      OpRow("interpolate", "linear",
+            [line](const auto& in) { return interpolate(in[0], InterpolateOptions(line).size(PerAxis(5, 2))); })
+          .on({{1, 2, 2, 3}})
+          .on({{2, 1, 1, 1}}),
+      OpRow("interpolate", "linear, with aligned corners",
+            [line](const auto& in) { return interpolate(in[0], InterpolateOptions(line).size(4).align_corners()); })
+          .on({{2, 1, 3}})
+          .on({{1, 2, 6, 4}}),
+      OpRow("pixel_shuffle", [](const auto& in) { return pixel_shuffle(in[0], 2); })
+          .on({{2, 8, 3, 2}})
+          .bad("9 must divide the channels",
+               [] {
+                 pixel_shuffle(zeros({1, 8, 2, 2}), 3);
+               })
+          .bad("x has shape [8, 2, 2]",
+               [] {
+                 pixel_shuffle(zeros({8, 2, 2}), 2);
+               })
+          .bad("the factor is 0",
+               [] {
+                 pixel_shuffle(zeros({1, 8, 2, 2}), 0);
+               }),
+      OpRow("pixel_unshuffle", [](const auto& in) { return pixel_unshuffle(in[0], 2); })
+          .on({{1, 2, 4, 6}})
+          .bad("it must divide the height and the width",
+               [] {
+                 pixel_unshuffle(zeros({1, 8, 2, 3}), 2);
+               }),
       OpRow("max_pool2d", "unequal along its axes",
             [wide](const auto& in) {
               return max_pool2d(in[0], {3, 2}, wide);

@@ -522,7 +522,8 @@ TEST_CASE("every op of the catalogue has a row", "[ops][catalogue]") {
       {"attention_visualization_helper", "gives numbers for a picture"},
   };
   std::set<std::string> declared, rows;
-  for (const char* path : {FIT_OPS_HEADER, FIT_ATTENTION_HEADER, FIT_RECURRENT_HEADER, FIT_LINEAR_ATTENTION_HEADER}) {
+  for (const char* path :
+       {FIT_OPS_HEADER, FIT_WINDOWS_HEADER, FIT_ATTENTION_HEADER, FIT_RECURRENT_HEADER, FIT_LINEAR_ATTENTION_HEADER}) {
     std::ifstream header(path);
     REQUIRE(header);
     const std::string declaration =

@@ -7,6 +7,7 @@
 
 #include "fit/base/option.hpp"
 #include "fit/graph/graph.hpp"
+#include "fit/ops/windows.hpp"
 #include "fit/tensor/random.hpp"
 #include "fit/tensor/tensor.hpp"
 
@@ -495,54 +496,6 @@ Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta = 1,
 /// has the letters that occur once, in alphabetical order. A letter that occurs twice in one operand takes the
 /// diagonal: einsum("ii", {x}) is the trace.
 Tensor einsum(const std::string& formula, const std::vector<Tensor>& operands);
-
-// ---- convolutions and pools: sliding windows over the last one or two axes ------------------------------------------
-/// A number for each axis along which windows slide: one for all, or {down, right}.
-class PerAxis {
- public:
-  template <class T, class = std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>>
-  PerAxis(T all) : at_{static_cast<std::int64_t>(all), static_cast<std::int64_t>(all)} {}
-  PerAxis(std::int64_t down, std::int64_t right) : at_{down, right}, count_(2) {}
-  /// The number of axis i, 0 or 1.
-  std::int64_t operator[](int i) const { return at_[i]; }
-  /// How many numbers were given.
-  int count() const { return count_; }
-  /// "2" or "(2, 1)"
-  std::string str() const;
-  /// Whether the numbers of both axes are equal.
-  friend bool operator==(const PerAxis& a, const PerAxis& b) { return a[0] == b[0] && a[1] == b[1]; }
-  friend bool operator!=(const PerAxis& a, const PerAxis& b) { return !(a == b); }
-
- private:
-  std::int64_t at_[2];
-  int count_ = 1;
-};
-/// The options apply to each axis along which the windows slide. All but groups take {down, right}, too.
-struct ConvOptions {
-  FIT_OPTION(PerAxis, stride) = 1;       ///< The distance between windows, in elements.
-  FIT_OPTION(PerAxis, padding) = 0;      ///< The number of zeros before and after the axis.
-  FIT_OPTION(PerAxis, dilation) = 1;     ///< The distance between the elements of a window.
-  FIT_OPTION(std::int64_t, groups) = 1;  ///< The number of groups of channels, each with its own outputs.
-  FIT_OPTION(bool, bias) = true;         ///< Whether a layer has a bias.
-};
-/// x [N, C, L], weight [O, C / groups, K] -> [N, O, M], M = floor((L + 2 padding - dilation (K - 1) - 1) / stride) + 1:
-/// y[n][o][m] = bias[o] + sum of weight[o][c][k] x[n][c][m stride + k dilation - padding]. bias is [O] or undefined.
-Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {});
-/// Same over the last two axes: x [N, C, H, W], weight [O, C / groups, K, L].
-Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {});
-/// Options of the pools. All take {down, right}, too.
-struct PoolOptions {
-  FIT_OPTION(PerAxis, stride) = 0;  ///< The distance between windows; 0: the window's size.
-  /// At most half a window. A maximum ignores padding; a mean counts it as zeros.
-  FIT_OPTION(PerAxis, padding) = 0;
-  FIT_OPTION(PerAxis, dilation) = 1;  ///< The distance between the elements of a window.
-};
-/// Maximum or mean of each window of `size` along the last axis (x [N, C, L]), or of size[0] x size[1] along the last
-/// two (x [N, C, H, W]). The gradient of a maximum goes to the first of equal elements.
-Tensor max_pool1d(const Tensor& x, PerAxis size, const PoolOptions& options = {});
-Tensor max_pool2d(const Tensor& x, PerAxis size, const PoolOptions& options = {});
-Tensor avg_pool1d(const Tensor& x, PerAxis size, const PoolOptions& options = {});
-Tensor avg_pool2d(const Tensor& x, PerAxis size, const PoolOptions& options = {});
 
 // ---- linear algebra on the last two axes, for each index of the leading axes; LAPACK, in float64 ------------------
 /// Solves a X = b for a [..., N, N] and b [..., N, K]. Leading axes broadcast. Throws Error if a is singular.

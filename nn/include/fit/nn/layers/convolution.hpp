@@ -3,7 +3,8 @@
 #include <string>
 
 #include "fit/nn/layer/layer.hpp"
-#include "fit/ops/ops.hpp"
+#include "fit/nn/layers/activation.hpp"
+#include "fit/ops/windows.hpp"
 
 /// Layers for images [N, C, H, W] and for sequences with channels [N, C, L].
 namespace fit::nn {
@@ -57,6 +58,37 @@ class Conv2d final : public UnaryLayer {
   ConvOptions options_;
 };
 
+/// conv_transpose1d(x, weight, bias, options): x [N, C, L]. Parameters start uniform in ±1/sqrt(O / groups K), as in
+/// PyTorch. There is no bias with ConvTransposeOptions().bias(false).
+class ConvTranspose1d final : public UnaryLayer {
+ public:
+  ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel_size,
+                  const ConvTransposeOptions& options = {});
+  Tensor forward(const Tensor& x) const override { return conv_transpose1d(x, weight.value(), bias.value(), options_); }
+  FIT_FIELDS_DECLARED
+  std::string describe() const override;
+
+  Parameter weight, bias;  // [C, O / groups, K], [O] or undefined
+
+ private:
+  ConvTransposeOptions options_;
+};
+
+/// conv_transpose2d(x, weight, bias, options): x [N, C, H, W]. kernel_size is one number, or {down, right}.
+class ConvTranspose2d final : public UnaryLayer {
+ public:
+  ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, PerAxis kernel_size,
+                  const ConvTransposeOptions& options = {});
+  Tensor forward(const Tensor& x) const override { return conv_transpose2d(x, weight.value(), bias.value(), options_); }
+  FIT_FIELDS_DECLARED
+  std::string describe() const override;
+
+  Parameter weight, bias;  // [C, O / groups, K, L], [O] or undefined
+
+ private:
+  ConvTransposeOptions options_;
+};
+
 /// max_pool1d(x, size, options) and the other pools: MaxPool2d(2), AvgPool2d({2, 1}, PoolOptions().stride(1)).
 class MaxPool1d final : public detail::Pool<MaxPool1d, fit::max_pool1d> {
  public:
@@ -73,6 +105,30 @@ class AvgPool1d final : public detail::Pool<AvgPool1d, fit::avg_pool1d> {
 class AvgPool2d final : public detail::Pool<AvgPool2d, fit::avg_pool2d> {
  public:
   using Pool::Pool;
+};
+
+/// interpolate(x, options): Upsample(InterpolateOptions().scale_factor(2)).
+class Upsample final : public UnaryLayer {
+ public:
+  explicit Upsample(const InterpolateOptions& options) : options_(options) {}
+  Tensor forward(const Tensor& x) const override { return interpolate(x, options_); }
+  FIT_FIELDS_DECLARED
+  std::string describe() const override;
+
+ private:
+  InterpolateOptions options_;
+};
+
+/// pixel_shuffle(x, upscale_factor) and pixel_unshuffle(x, downscale_factor).
+class PixelShuffle final : public detail::WithOption<PixelShuffle, std::int64_t, fit::pixel_shuffle> {
+ public:
+  explicit PixelShuffle(std::int64_t upscale_factor) : WithOption(upscale_factor) {}
+  std::string describe() const override;
+};
+class PixelUnshuffle final : public detail::WithOption<PixelUnshuffle, std::int64_t, fit::pixel_unshuffle> {
+ public:
+  explicit PixelUnshuffle(std::int64_t downscale_factor) : WithOption(downscale_factor) {}
+  std::string describe() const override;
 };
 
 }  // namespace fit::nn
