@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes names.npz: what PyTorch computes in float64 for functions of one number, of two, cumulative ones, rolls, pads,
-pairs of lists, solves, convolutions, pools and other sizes of images; with gradients of sum(y * d_y).
+pairs of lists, solves, convolutions, pools, other sizes of images and CTC; with gradients of sum(y * d_y).
 
     pip install torch==2.13.0 numpy && python3 tests/golden/names.py
 
@@ -74,4 +74,9 @@ case("bilinear_aligned", lambda x: F.interpolate(x, (7, 3), mode="bilinear", ali
 case("linear", lambda x: F.interpolate(x, scale_factor=2, mode="linear"), torch.randn(2, 3, 5))
 case("pixel_shuffle", lambda x: F.pixel_shuffle(x, 2), torch.randn(2, 8, 3, 2))
 case("pixel_unshuffle", lambda x: F.pixel_unshuffle(x, 2), torch.randn(2, 2, 4, 6))
+targets, steps, labels = torch.tensor([[1, 2, 2], [3, 1, 4], [4, 0, 0]]), torch.tensor([9, 7, 5]), torch.tensor([3, 3, 1])
+for reduction in "none", "mean", "sum":
+    case(f"ctc_{reduction}", lambda x: F.ctc_loss(F.log_softmax(x, -1), targets, steps, labels, reduction=reduction),
+         torch.randn(9, 3, 5) * 2)
+arrays["ctc.targets"], arrays["ctc.steps"], arrays["ctc.labels"] = targets, steps, labels
 np.savez(pathlib.Path(__file__).parent / "names.npz", **{k: v.detach().numpy() for k, v in arrays.items()})

@@ -399,13 +399,55 @@ TEST_CASE("an undefined tensor given to a loss is told by name") {
   told("[cosine_embedding_loss] target", [&] { nn::cosine_embedding_loss(x, x, none); });
 }
 
+TEST_CASE("connectionist temporal classification agrees with PyTorch, and with the sum over all paths") {
+  const StateDict golden = load_npz(FIT_GOLDEN_DIR "/names.npz");
+  const Tensor targets = at(golden, "ctc.targets"), steps = at(golden, "ctc.steps"), labels = at(golden, "ctc.labels");
+  for (const auto& [name, r] :
+       {std::pair("ctc_none", Reduction::none), {"ctc_mean", Reduction::mean}, {"ctc_sum", Reduction::sum}}) {
+    INFO(name);
+    const std::string of(name);
+    const Tensor x = at(golden, of + ".x0").clone().requires_grad_();
+    const Tensor y = nn::ctc_loss(log_softmax(x), targets, steps, labels, nn::CTCOptions().reduction(r));
+    CHECK(allclose(y, at(golden, of + ".y"), 1e-12, 0));
+    y.backward(at(golden, of + ".d_y"));
+    CHECK(allclose(x.grad(), at(golden, of + ".d_x0"), 1e-9, 1e-13));
+  }
+  // Two steps and one label: blank label, label blank, label label.
+  const Tensor p = tensor({{{0.25, 0.75}}, {{0.5, 0.5}}}, float64), one = tensor({1}), two = tensor({2});
+  CHECK(nn::ctc_loss(log(p), tensor({{1}}), two, one).item() == Approx(-std::log(0.875)));
+  CHECK(nn::ctc_loss(log(p), tensor({{1}}), two, tensor({0})).item() == Approx(-std::log(0.125)));
+  CHECK(nn::ctc_loss(log(p), tensor({{1}}), tensor({0}), tensor({0})).item() == 0);
+  CHECK(nn::ctc_loss(log(p), tensor({{1}}), tensor({0}), one).item() == INFINITY);
+  const Tensor repeated = tensor({{1, 1}});  // needs a blank between: three steps
+  CHECK(nn::ctc_loss(log(p), repeated, two, two).item() == INFINITY);
+  const Tensor x = log(p).requires_grad_();
+  const Tensor none = nn::ctc_loss(x, repeated, two, two, nn::CTCOptions().zero_infinity());
+  none.backward();
+  CHECK((none.item() == 0 && equal(x.grad(), zeros_like(p))));
+}
+
+TEST_CASE("connectionist temporal classification refuses what does not fit") {
+  const Tensor x = log_softmax(zeros({4, 2, 3})), y = tensor({{1, 2}, {2, 0}}), steps = tensor({4, 4}),
+               n = tensor({2, 1});
+  CHECK_NOTHROW(nn::ctc_loss(x, y, steps, n));
+  const auto with = [&](const Tensor& labels) { return nn::ctc_loss(x, labels, steps, n); };
+  CHECK_THROWS_WITH(with(tensor({{1, 0}, {2, 0}})),
+                    Contains("targets[0][1] is 0: it must be in 0 … 2, and not blank (0)"));
+  CHECK_THROWS_WITH(with(tensor({{1, 3}, {2, 0}})), Contains("targets[0][1] is 3"));
+  CHECK_THROWS_WITH(with(tensor({1, 2})), Contains("log_probs is [4, 2, 3], targets [2]: they must be [T, N, C]"));
+  CHECK_THROWS_WITH(nn::ctc_loss(x, y, tensor({4, 5}), n), Contains("input_lengths[1] is 5: it must be in 0 … 4"));
+  CHECK_THROWS_WITH(nn::ctc_loss(x, y, steps, tensor({2, 3})), Contains("target_lengths[1] is 3: it must be in 0 … 2"));
+  CHECK_THROWS_WITH(nn::ctc_loss(exp(x), y, steps, n), Contains("it must be log probabilities"));
+  CHECK_THROWS_WITH(nn::ctc_loss(x, y, steps, n, nn::CTCOptions().blank(3)), Contains("blank is 3"));
+}
+
 TEST_CASE("derivatives of the losses") {
   manual_seed(2);
   const Tensor targets = tensor({{0, 3, -100}, {2, 2, 1}});
   std::set<std::string> checked;
-  const auto check = [&](const char* loss, const TensorFunction& f, const std::vector<Tensor>& in) {
+  const auto check = [&](const char* loss, const TensorFunction& f, const std::vector<Tensor>& in, int order = 2) {
     checked.insert(loss);
-    const GradReport report = check_gradients(f, in, GradCheckOptions().order(2));
+    const GradReport report = check_gradients(f, in, GradCheckOptions().order(order));
     INFO(loss << '\n' << report);
     CHECK(report.ok);
   };
@@ -469,6 +511,13 @@ TEST_CASE("derivatives of the losses") {
                                              nn::CosineEmbeddingOptions().margin(-1).reduction(r));
           },
           {randn({3, 4}, float64), randn({3, 4}, float64)});
+    check(
+        "ctc_loss",
+        [&](const auto& in) {
+          return nn::ctc_loss(log_softmax(in[0]), tensor({{1, 1, 3}, {2, 0, 0}}), tensor({6, 5}), tensor({3, 1}),
+                              nn::CTCOptions().reduction(r));
+        },
+        {randn({6, 2, 4}, float64)}, 1);
     check("mean_over", [](const auto& in) { return nn::mean_over(sum(square(in[0])), 3); }, {randn({3}, float64)});
     check("sum_of", [](const auto& in) { return nn::sum_of(sum(square(in[0]))); }, {randn({3}, float64)});
   }
@@ -519,6 +568,11 @@ std::vector<LayerRow> loss_rows() {
                   return loss(in[0], in[1], tensor({1, -1, 1}));
                 })
           .on({{3, 4}, {3, 4}}),
+      layer_row([] { return nn::CTCLoss(nn::CTCOptions().blank(3)); },
+                [](const auto& loss, const auto& in) {
+                  return loss(log_softmax(in[0]), tensor({{0, 0}, {2, 1}}), tensor({5, 4}), tensor({2, 2}));
+                })
+          .on({{5, 2, 4}}),
   };
 }
 const RegisterLayers losses(loss_rows);

@@ -133,6 +133,12 @@ inline std::vector<LossFunction> loss_functions() {
          return nn::cosine_embedding_loss(y, r.numbers, r.signs, nn::CosineEmbeddingOptions().reduction(to));
        },
        rows},
+      {"ctc_loss", false,
+       [](const Tensor& y, const LossRows& r, Reduction to) {
+         const Tensor one = ones({r.size()}, int64), label = 1 + clamp_min(r.ids, 0) % 4;
+         return nn::ctc_loss(log_softmax(y).unsqueeze(0), label.unsqueeze(1), one, one, nn::CTCOptions().reduction(to));
+       },
+       rows},
   };
 }
 

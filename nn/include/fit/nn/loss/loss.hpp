@@ -46,6 +46,24 @@ struct NLLOptions {
 /// probabilities, as kl_div() does.
 Tensor nll_loss(const Tensor& input, const Tensor& targets, const NLLOptions& options = {});
 
+// ---- sequences ----------------------------------------------------------------------------------------------------
+
+/// The options of ctc_loss().
+struct CTCOptions {
+  FIT_OPTION(std::int64_t, blank) = 0;                 ///< The class that stands for no label.
+  FIT_OPTION(bool, zero_infinity) = false;             ///< Infinite losses, of targets too long for the steps, are 0.
+  FIT_OPTION(Reduction, reduction) = Reduction::mean;  ///< The mean divides each loss by its target's length first.
+};
+
+/// Connectionist temporal classification (Graves et al. 2006): -ln of the probability of the target, summed over all
+/// ways to spread its labels over the steps, with repetitions, and blanks between them. log_probs [T, N, C] are those
+/// of log_softmax(); targets [N, S], input_lengths [N] (how many steps count) and target_lengths [N] (how many labels)
+/// are int64. The result is per sequence, [N], before the reduction. Computed in float64. The gradient by log_probs is
+/// minus the probability of each class at each step (PyTorch adds e^log_probs, which log_softmax() takes away); it has
+/// none itself. Throws Error for a label that is the blank, or no class, and for probabilities, as kl_div() does.
+Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
+                const Tensor& target_lengths, const CTCOptions& options = {});
+
 // ---- binary: targets in 0 … 1, of the input's shape; others throw Error -------------------------------------------
 
 /// The options of binary_cross_entropy().
@@ -173,6 +191,7 @@ Tensor sum_of(const Tensor& loss);
 std::string describe(const Reduction& reduction);
 std::string describe(const CrossEntropyOptions& options);
 std::string describe(const NLLOptions& options);
+std::string describe(const CTCOptions& options);
 std::string describe(const BCEOptions& options);
 std::string describe(const BCEWithLogitsOptions& options);
 std::string describe(const FocalOptions& options);
@@ -267,6 +286,16 @@ struct HuberLoss final : LossOf<HuberLoss, HuberOptions, huber_loss> {
 };
 struct KLDivLoss final : LossOf<KLDivLoss, KLDivOptions, kl_div> {
   using LossOf::LossOf;
+};
+/// ctc_loss() as a layer.
+struct CTCLoss final : LossLayer<CTCLoss, CTCOptions, Layer> {
+  using LossLayer::LossLayer;
+  /// ctc_loss() with these options.
+  Tensor forward(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
+                 const Tensor& target_lengths) const {
+    return ctc_loss(log_probs, targets, input_lengths, target_lengths, options());
+  }
+  FIT_CALL
 };
 /// gaussian_nll_loss() as a layer.
 struct GaussianNLLLoss final : LossLayer<GaussianNLLLoss, GaussianNLLOptions, Layer> {
