@@ -24,6 +24,12 @@ bool is_pointwise(const WindowProducts& c) {
          c.before == 0;
 }
 
+// One window, which is the image: x [n, depth] and y [n, outputs] are matrices, as in a linear layer.
+bool is_whole(const WindowProducts& c) {
+  return c.groups == 1 && c.w.places() == 1 && c.w.height == c.w.rows && c.w.width == c.w.cols && c.above == 0 &&
+         c.before == 0;
+}
+
 // Images are the parts of x and y of one group: image i has group i % groups.
 std::int64_t images(const WindowProducts& c) { return c.n * c.groups; }
 std::int64_t x_plane(const WindowProducts& c) { return c.rows() * c.cols(); }
@@ -214,6 +220,9 @@ void multiply_block(const WindowProducts& c, const WindowBlock& b, std::int64_t 
 
 template <class T, class W>
 void forward(const WindowProducts& c, const T* x, const W* weight, const T* bias, T* y) {
+  if constexpr (std::is_same_v<T, W>)
+    if (is_whole(c))
+      return kernels::gemm_parallel(kernels::contiguous<T>(c.n, c.outputs, c.depth(), false, true), x, weight, y, bias);
   const std::int64_t depth = c.depth(), places = c.w.places(), line = kernels::panel_width;
   // A block of windows has about 2^14 elements, and whole lines of the micro-kernel. It is larger where it is packed.
   constexpr std::int64_t elements = std::is_same_v<T, W> ? 1 << 14 : 1 << 17;
@@ -260,8 +269,9 @@ void forward(const WindowProducts& c, const T* x, const W* weight, const T* bias
 // outputs beside few channels would make many windows of it, and a weight that meets few places is not worth turning.
 bool slides_over_dy(const WindowProducts& c) {
   if (is_pointwise(c)) return true;
-  return (reproducible() || c.n * c.w.places() >= 256) && c.outputs <= 2 * c.w.channels && c.w.stride_down == 1 && c.w.stride_right == 1 &&
-         c.above <= c.w.dilation_down * (c.w.height - 1) && c.before <= c.w.dilation_right * (c.w.width - 1);
+  return (reproducible() || c.n * c.w.places() >= 256) && c.outputs <= 2 * c.w.channels && c.w.stride_down == 1 &&
+         c.w.stride_right == 1 && c.above <= c.w.dilation_down * (c.w.height - 1) &&
+         c.before <= c.w.dilation_right * (c.w.width - 1);
 }
 WindowProducts over_dy(const WindowProducts& c) {
   WindowProducts d = c;
@@ -286,6 +296,9 @@ void turn(const WindowProducts& c, const W* weight, W* out) {
 
 template <class T, class W>
 void backward_x(const WindowProducts& c, const T* dy, const W* weight, T* dx) {
+  if constexpr (std::is_same_v<T, W>)
+    if (is_whole(c))
+      return kernels::gemm_parallel(kernels::contiguous<T>(c.n, c.depth(), c.outputs, false, false), dy, weight, dx);
   if (slides_over_dy(c)) {
     const kernels::Scratch<W> turned(c.groups * weight_size(c));
     turn(c, weight, turned.get());
@@ -337,8 +350,11 @@ void depthwise_weight(const WindowProducts& c, const T* x, const T* dy, T* dweig
 // the images are divided into parts, whose sums are added.
 template <class T, class Y>
 void backward_weight(const WindowProducts& c, const T* x, const Y* dy, T* dweight) {
-  if constexpr (std::is_same_v<T, Y>)
+  if constexpr (std::is_same_v<T, Y>) {
+    if (is_whole(c))
+      return kernels::gemm_parallel(kernels::contiguous<T>(c.outputs, c.depth(), c.n, true, false), dy, x, dweight);
     if (is_depthwise(c)) return depthwise_weight(c, x, dy, dweight);
+  }
   const ChannelBlocks channels(c);
   const std::int64_t depth = c.depth(), places = c.w.places(), lines = c.w.in_window();
   const std::int64_t pieces = c.groups * channels.count, size = c.groups * weight_size(c);
@@ -401,7 +417,7 @@ Tensor filled(const WindowProducts& c, const Shape& shape, const Tensor& wide, c
 // Instructions for bfloat16 multiply 32 elements of a window together, and gain nothing for small windows. Neither x
 // nor dy may have one channel: see is_depthwise().
 DType factor_dtype(const WindowProducts& c) {
-  const bool gains = c.depth() >= 64 && c.w.channels > 1 && c.outputs > 1;
+  const bool gains = c.depth() >= 64 && c.w.channels > 1 && c.outputs > 1 && !is_whole(c);
   return gains && kernels::multiplies_bf16() ? bfloat16 : float32;
 }
 

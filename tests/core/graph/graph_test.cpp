@@ -140,6 +140,14 @@ TEST_CASE("what isn't one number needs a seed", "[graph]") {
   }
 }
 
+TEST_CASE("grad() of one output by several inputs takes a seed, with flags or without") {
+  const Tensor a = tensor({1., 2.}).requires_grad_(), b = tensor({3., 5.}).requires_grad_(), seed = tensor({10., 100.});
+  const Tensor y = a * b;
+  const std::vector<Tensor> g = grad(y, {a, b}, seed, retain_graph);
+  CHECK(equal(g[0], tensor({30., 500.})));
+  CHECK(equal(grad(y, {a, b}, seed)[1], tensor({10., 200.})));
+}
+
 TEST_CASE("one tensor may be used many times", "[graph]") {
   for (int n = 2; n <= 10; ++n) {
     const Tensor x = leaf({1.5, -2});

@@ -182,7 +182,8 @@ std::vector<Case> cases() {
           {{2, 3, 11, 8}, {4, 3, 3, 2}, ConvOptions().stride({3, 1}).dilation({1, 3}).padding({0, 2})},
           {{1, 1, 30, 30}, {1, 1, 29, 29}, same},
           {{1, 40, 7, 7}, {300, 40, 3, 3}, same},  // few blocks of many outputs
-          {{5, 50, 4, 4}, {3, 50, 4, 4}, {}},
+          {{5, 50, 4, 4}, {3, 50, 4, 4}, {}},      // one window, the image
+          {{30, 9, 6, 5}, {40, 9, 6, 5}, ConvOptions().stride(2)},
           {{2, 4, 20, 20}, {1, 4, 5, 5}, ConvOptions().padding(2)},             // dx is of one channel of dy
           {{2, 6, 20, 20}, {6, 1, 9, 9}, ConvOptions().groups(6).padding(4)}};  // depthwise, by large windows
 }
@@ -334,12 +335,39 @@ TEST_CASE("convolutions have the same bits on every instruction set and with any
 }
 
 TEST_CASE("a convolution of no images has a gradient of 0", "[ops]") {
-  Tensor x = zeros({0, 2, 5, 5}).requires_grad_(), w = randn({3, 2, 3, 3}).requires_grad_();
-  const Tensor y = conv2d(x, w, {}, ConvOptions().padding(1));
-  CHECK(y.shape() == Shape{0, 3, 5, 5});
-  y.sum().backward();
-  CHECK(equal(w.grad(), zeros(w.shape())));
-  CHECK(x.grad().shape() == x.shape());
+  for (const std::int64_t size : {3, 5}) {
+    Tensor x = zeros({0, 2, 5, 5}).requires_grad_(), w = randn({3, 2, size, size}).requires_grad_();
+    const Tensor y = conv2d(x, w);
+    CHECK(y.shape() == Shape{0, 3, 6 - size, 6 - size});
+    y.sum().backward();
+    CHECK(equal(w.grad(), zeros(w.shape())));
+    CHECK(x.grad().shape() == x.shape());
+  }
+}
+
+TEST_CASE("a transposed convolution is the gradient of its convolution", "[ops]") {
+  for (const Case& c : cases()) {
+    INFO(c.x << " by " << c.weight);
+    const Tensor z = zeros(c.x).requires_grad_(), w = randn(c.weight), y = conv2d(z, w, {}, c.options);
+    const ConvOptions& o = c.options;
+    const auto left = [&](int a) {  // rows that no window reaches
+      const std::int64_t last = (y.size(a + 2) - 1) * o.stride()[a] + o.dilation()[a] * (w.size(a + 2) - 1) + 1;
+      return c.x[a + 2] + 2 * o.padding()[a] - last;
+    };
+    const Tensor x = randn(y.shape());
+    const auto options = ConvTransposeOptions().stride(o.stride()).padding(o.padding()).dilation(o.dilation());
+    const auto all = ConvTransposeOptions(options).groups(o.groups()).output_padding({left(0), left(1)});
+    CHECK(same_bits(conv_transpose2d(x, w, {}, all), grad(y, z, x)));
+  }
+}
+
+TEST_CASE("a transposed convolution does not depend on the batch in the mode Reproducible", "[ops]") {
+  const Reproducible mode;
+  const NoGrad no_grad;
+  for (const std::int64_t size : {1, 8}) {
+    const Tensor x = randn({20, 12, size, size}), w = randn({12, 10, 3, 3});
+    CHECK(same_bits(conv_transpose2d(slice(x, 0, 0, 1), w), slice(conv_transpose2d(x, w), 0, 0, 1)));
+  }
 }
 
 TEST_CASE("a convolution and its gradients count the operations of their products", "[ops]") {

@@ -67,6 +67,11 @@ Tensor grad(const Y& output, const X& input, GraphFlags flags = {}) {
   return grad(std::vector<Tensor>{output}, std::vector<Tensor>{input}, {}, flags)[0];
 }
 /// With grad_output, of the output's shape: a vector-Jacobian product.
+template <class Y, class = detail::IsTensor<Y>>
+std::vector<Tensor> grad(const Y& output, const std::vector<Tensor>& inputs, const Tensor& grad_output,
+                         GraphFlags flags = {}) {
+  return grad(std::vector<Tensor>{output}, inputs, {grad_output}, flags);
+}
 template <class Y, class X, class = detail::IsTensor<Y>, class = detail::IsTensor<X>>
 Tensor grad(const Y& output, const X& input, const Tensor& grad_output, GraphFlags flags = {}) {
   return grad(std::vector<Tensor>{output}, std::vector<Tensor>{input}, {grad_output}, flags)[0];
