@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 #include "attention/kernel/kernel.hpp"
 #include "attention/plan.hpp"

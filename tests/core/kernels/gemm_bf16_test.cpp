@@ -1,5 +1,6 @@
 #include "matmul/gemm_bf16.hpp"
 
+#include <cstring>
 #include <limits>
 
 #include "support/catch.hpp"

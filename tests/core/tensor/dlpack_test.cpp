@@ -1,6 +1,7 @@
 #include "fit/tensor/dlpack.hpp"
 
 #include <array>
+#include <cstring>
 #include <limits>
 
 #include "fit/ops/ops.hpp"

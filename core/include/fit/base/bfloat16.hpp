@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 
 namespace fit {
@@ -9,14 +8,11 @@ namespace detail {
 /// Rounds x to odd: x itself if it is a float; otherwise the one of its two float neighbours with 1 as the last bit.
 /// Rounding the result to fewer bits then gives the same as rounding x directly.
 inline float odd_float(double x) {
-  float f = static_cast<float>(x);
+  const float f = static_cast<float>(x);
   if (static_cast<double>(f) == x || x != x) return f;
-  std::uint32_t b;
-  std::memcpy(&b, &f, sizeof b);
+  auto b = __builtin_bit_cast(std::uint32_t, f);                                           // std::bit_cast of C++20
   if ((x < 0 ? -static_cast<double>(f) : static_cast<double>(f)) > (x < 0 ? -x : x)) --b;  // towards 0
-  b |= 1;
-  std::memcpy(&f, &b, sizeof f);
-  return f;
+  return __builtin_bit_cast(float, b | 1);
 }
 /// Same for an integer, as a double.
 inline double odd_double(std::int64_t n) {
@@ -34,8 +30,7 @@ struct BFloat16 {
 
   BFloat16() = default;
   explicit BFloat16(float x) {
-    std::uint32_t b;
-    std::memcpy(&b, &x, sizeof b);
+    const auto b = __builtin_bit_cast(std::uint32_t, x);
     const bool nan = (b & 0x7fffffffu) > 0x7f800000u;
     bits = static_cast<std::uint16_t>(nan ? (b >> 16) | 0x40u : (b + 0x7fffu + (b >> 16 & 1u)) >> 16);
   }
@@ -44,12 +39,7 @@ struct BFloat16 {
   template <class I, class = std::enable_if_t<std::is_integral_v<I>>>
   explicit BFloat16(I n) : BFloat16(detail::odd_double(static_cast<std::int64_t>(n))) {}
   /// Exact.
-  operator float() const {
-    const std::uint32_t b = static_cast<std::uint32_t>(bits) << 16;
-    float x;
-    std::memcpy(&x, &b, sizeof x);
-    return x;
-  }
+  operator float() const { return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16); }
 };
 
 }  // namespace fit
