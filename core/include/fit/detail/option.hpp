@@ -37,7 +37,9 @@ using OptionRead = std::conditional_t<std::is_class_v<T>, const T&, T>;
 
 #pragma GCC diagnostic push
 #if !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false positive of GCC 12 for a moved empty std::optional
+// False positives of GCC 12 for a moved empty std::optional; with -O1 it says the second one.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
 /// `name(value)`: sets an option.
 template <int, class Options, class T>
