@@ -27,19 +27,12 @@ void start(const char* layer, Parameter& weight, Parameter& bias, std::int64_t i
   if (o.bias()) bias = Parameter(init::uniform_(Tensor::empty({out}), -bound, bound));
 }
 
-std::string described(std::int64_t in, std::int64_t out, const Tensor& weight, const ConvOptions& o,
-                      const std::string& more = {}) {
-  return joined("in_channels=", in, ", out_channels=", out,
+std::string described(const Tensor& weight, const ConvOptions& o, bool transposed = false) {
+  const std::int64_t first = weight.size(0), second = weight.size(1) * o.groups();
+  return joined("in_channels=", transposed ? first : second, ", out_channels=", transposed ? second : first,
                 ", kernel_size=", PerAxis(weight.size(2), weight.size(-1)).str(), ", stride=", o.stride().str(),
-                ", padding=", o.padding().str(), more, ", dilation=", o.dilation().str(), ", groups=", o.groups(),
-                o.bias() ? "" : ", bias=false");
-}
-std::string described(const Tensor& weight, const ConvOptions& o) {
-  return described(weight.size(1) * o.groups(), weight.size(0), weight, o);
-}
-std::string described(const Tensor& weight, const ConvTransposeOptions& o) {
-  return described(weight.size(0), weight.size(1) * o.groups(), weight, o,
-                   ", output_padding=" + o.output_padding().str());
+                ", padding=", o.padding().str(), transposed ? ", output_padding=" + o.output_padding().str() : "",
+                ", dilation=", o.dilation().str(), ", groups=", o.groups(), o.bias() ? "" : ", bias=false");
 }
 
 }  // namespace
@@ -65,25 +58,24 @@ std::string Conv2d::describe() const { return described(weight.original(), optio
 
 FIT_FIELDS_OF(ConvTranspose1d, weight, bias)
 
-ConvTranspose1d::ConvTranspose1d(std::int64_t in, std::int64_t out, std::int64_t size,
-                                 const ConvTransposeOptions& options)
+ConvTranspose1d::ConvTranspose1d(std::int64_t in, std::int64_t out, std::int64_t size, const ConvOptions& options)
     : options_(options) {
   start("ConvTranspose1d", weight, bias, in, out, size, 1, options, true);
 }
-std::string ConvTranspose1d::describe() const { return described(weight.original(), options_); }
+std::string ConvTranspose1d::describe() const { return described(weight.original(), options_, true); }
 
 FIT_FIELDS_OF(ConvTranspose2d, weight, bias)
 
-ConvTranspose2d::ConvTranspose2d(std::int64_t in, std::int64_t out, PerAxis size, const ConvTransposeOptions& options)
+ConvTranspose2d::ConvTranspose2d(std::int64_t in, std::int64_t out, PerAxis size, const ConvOptions& options)
     : options_(options) {
   start("ConvTranspose2d", weight, bias, in, out, size, 2, options, true);
 }
-std::string ConvTranspose2d::describe() const { return described(weight.original(), options_); }
+std::string ConvTranspose2d::describe() const { return described(weight.original(), options_, true); }
 
 void Upsample::fields(Fields& f) { f.self(*this); }
 std::string Upsample::describe() const {
   const InterpolateOptions& o = options_;
-  return joined(o.size() ? joined("size=", o.size()->str()) : joined("scale_factor=", o.scale_factor()),
+  return joined(o.size() != 0 ? joined("size=", o.size().str()) : joined("scale_factor=", o.scale_factor()),
                 ", mode=", o.mode() == Interpolation::linear ? "linear" : "nearest",
                 o.align_corners() ? ", align_corners" : "");
 }

@@ -75,7 +75,6 @@ struct Convolution {
   int axes;
   ConvOptions o;
   bool transposed = false;
-  PerAxis output_padding = 0;  // of a transposed one
 
   // How many zeros lie above and before x.
   std::int64_t above() const { return axes == 1 ? 0 : o.padding()[0]; }
@@ -90,7 +89,7 @@ struct Convolution {
   auto named(const F& f) const {
     using Two = std::array<std::int64_t, 2>;
     const Two stride{o.stride()[0], o.stride()[1]}, padding{o.padding()[0], o.padding()[1]},
-        dilation{o.dilation()[0], o.dilation()[1]}, more{output_padding[0], output_padding[1]};
+        dilation{o.dilation()[0], o.dilation()[1]}, more{o.output_padding()[0], o.output_padding()[1]};
     const auto span = [&](const Two& all) { return Span<const std::int64_t>(all.data(), axes); };
     if (transposed)
       return f({op,
@@ -178,7 +177,8 @@ Tensor fused_convolution(const detail::OpName& name, const Convolution& c, const
 
 // y's size along axis a.
 std::int64_t transposed_size(const Convolution& c, int a, std::int64_t x, std::int64_t weight) {
-  return (x - 1) * c.o.stride()[a] - 2 * c.o.padding()[a] + c.o.dilation()[a] * (weight - 1) + c.output_padding[a] + 1;
+  return (x - 1) * c.o.stride()[a] - 2 * c.o.padding()[a] + c.o.dilation()[a] * (weight - 1) + c.o.output_padding()[a] +
+         1;
 }
 Shape transposed_shape(const Convolution& c, const Shape& x, const Shape& weight) {
   const std::int64_t outputs = weight[1] * c.o.groups(), first = transposed_size(c, 0, x[2], weight[2]);
@@ -274,6 +274,8 @@ void expect_convolution(const Convolution& c, const Tensor& x, const Tensor& wei
       c.axes == 1 ? "x [N, C, L] and weight [O, C / groups, K]" : "x [N, C, H, W] and weight [O, C / groups, K, L]";
   expect_options(c, x, weight, bias);
   const ConvOptions& o = c.o;
+  if (o.output_padding() != 0)
+    check::fail(c.op, "output_padding is ", o.output_padding().str(), ": only transposed convolutions have it");
   if (x.rank() != c.axes + 2 || weight.rank() != c.axes + 2 || x.shape()[1] != weight.shape()[1] * o.groups() ||
       weight.shape()[0] % o.groups() != 0 || weight.numel() == 0)
     check::fail(c.op, "x has shape ", x.shape(), ", weight ", weight.shape(), ", groups is ", o.groups(),
@@ -289,10 +291,10 @@ void expect_transposed(const Convolution& c, const Tensor& x, const Tensor& weig
   const char* const sizes =
       c.axes == 1 ? "x [N, C, L] and weight [C, O / groups, K]" : "x [N, C, H, W] and weight [C, O / groups, K, L]";
   expect_options(c, x, weight, bias);
-  expect_axes(c.op, "output_padding", c.axes, c.output_padding);
+  expect_axes(c.op, "output_padding", c.axes, c.o.output_padding());
   for (int a = 0; a < c.axes; ++a)
-    if (c.output_padding[a] < 0 || c.output_padding[a] >= c.o.stride()[a])
-      check::fail(c.op, "output_padding is ", c.output_padding.str(), ", stride ", c.o.stride().str(),
+    if (c.o.output_padding()[a] < 0 || c.o.output_padding()[a] >= c.o.stride()[a])
+      check::fail(c.op, "output_padding is ", c.o.output_padding().str(), ", stride ", c.o.stride().str(),
                   ": output_padding must be in 0 … stride - 1");
   if (x.rank() != c.axes + 2 || weight.rank() != c.axes + 2 || x.shape()[1] != weight.shape()[0] ||
       weight.shape()[0] % c.o.groups() != 0 || weight.numel() == 0)
@@ -318,11 +320,11 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& o) {
   return checked_convolution({"conv2d", 2, o}, x, weight, bias);
 }
-Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvTransposeOptions& o) {
-  return checked_convolution({"conv_transpose1d", 1, o, true, o.output_padding()}, x, weight, bias);
+Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& o) {
+  return checked_convolution({"conv_transpose1d", 1, o, true}, x, weight, bias);
 }
-Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvTransposeOptions& o) {
-  return checked_convolution({"conv_transpose2d", 2, o, true, o.output_padding()}, x, weight, bias);
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& o) {
+  return checked_convolution({"conv_transpose2d", 2, o, true}, x, weight, bias);
 }
 
 }  // namespace fit

@@ -131,13 +131,13 @@ Tensor spread(const Tensor& y, const Plane& p, const Shape& shape) {
 Resampling resampling(const InterpolateOptions& o, int a, std::int64_t n) {
   const bool linear = o.mode() == Interpolation::linear;
   const double scale = o.scale_factor();
-  const std::int64_t to = o.size() ? (*o.size())[a] : static_cast<std::int64_t>(static_cast<double>(n) * scale);
+  const std::int64_t to = o.size() != 0 ? o.size()[a] : static_cast<std::int64_t>(static_cast<double>(n) * scale);
   if (to < 1)
     check::fail("interpolate", "size ", to, ", scale_factor ", scale, " for an axis of ", n,
                 ": the result must have an element, so give size or scale_factor, positive");
   const auto before = static_cast<double>(n), after = static_cast<double>(to);
   if (o.align_corners()) return {n, to, to > 1 ? before - 1 : 0, std::max(after - 1, 1.), linear, false};
-  return {n, to, o.size() ? before : 1, o.size() ? after : scale, linear, linear};
+  return {n, to, o.size() != 0 ? before : 1, o.size() != 0 ? after : scale, linear, linear};
 }
 
 void expect_interpolation(const Tensor& x, const InterpolateOptions& o) {
@@ -145,12 +145,12 @@ void expect_interpolation(const Tensor& x, const InterpolateOptions& o) {
   check::floating(op, "x", x);
   if ((x.rank() != 3 && x.rank() != 4) || x.size(2) < 1 || x.size(-1) < 1)
     check::fail(op, "x has shape ", x.shape(), ": it must be [N, C, L] or [N, C, H, W], of one element or more");
-  if (o.size() && o.scale_factor() != 0)
-    check::fail(op, "size is ", o.size()->str(), ", scale_factor ", o.scale_factor(), ": give one of them");
+  if (o.size() != 0 && o.scale_factor() != 0)
+    check::fail(op, "size is ", o.size().str(), ", scale_factor ", o.scale_factor(), ": give one of them");
   if (!(o.scale_factor() >= 0 && o.scale_factor() <= 1 << 20))
     check::fail(op, "scale_factor is ", o.scale_factor(), ": it must be positive, and at most 2^20");
-  if (o.size() && o.size()->count() > x.rank() - 2)
-    check::fail(op, "size is ", o.size()->str(), ", x has shape ", x.shape(),
+  if (o.size().count() > x.rank() - 2)
+    check::fail(op, "size is ", o.size().str(), ", x has shape ", x.shape(),
                 ": one axis changes, so it must be one number");
   if (o.align_corners() && o.mode() == Interpolation::nearest)
     check::fail(op, "align_corners is set, mode is nearest: only linear interpolation has it");

@@ -262,8 +262,8 @@ void layers() {
   const Tensor images = randn({2, 4, 9, 8}), more_images = randn({3, 4, 9, 8}), signals = randn({2, 4, 9});
   layer("conv1d", nn::Conv1d(4, 6, 3, ConvOptions().stride(2).padding(1)), signals, 1, randn({5, 4, 9}));
   layer("conv2d", nn::Conv2d(4, 6, 3, ConvOptions().stride({2, 1}).padding({1, 2}).groups(2)), images, 1, more_images);
-  const auto up = ConvTransposeOptions().stride({2, 3}).padding({1, 2}).output_padding({1, 0}).groups(2);
-  layer("conv_transpose1d", nn::ConvTranspose1d(4, 6, 3, ConvTransposeOptions().stride(2).dilation(2)), signals, 1,
+  const auto up = ConvOptions().stride({2, 3}).padding({1, 2}).output_padding({1, 0}).groups(2);
+  layer("conv_transpose1d", nn::ConvTranspose1d(4, 6, 3, ConvOptions().stride(2).dilation(2)), signals, 1,
         randn({5, 4, 9}));
   layer("conv_transpose2d", nn::ConvTranspose2d(4, 6, 3, up), images, 1, more_images);
   const auto larger = InterpolateOptions().scale_factor(1.5).mode(Interpolation::linear);

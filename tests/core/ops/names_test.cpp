@@ -121,17 +121,16 @@ TEST_CASE("rolls, pads, pairs of lists, solves, einsum, convolutions and pools a
   agrees("einsum", 3, [](const Inputs& in) { return einsum("ij,jk,kl->il", in); });
   const auto o = ConvOptions().stride({2, 1}).padding({0, 2}).dilation({1, 2});
   agrees("conv2d", 2, [&](const Inputs& in) { return conv2d(in[0], in[1], {}, o); });
-  const auto t =
-      ConvTransposeOptions().stride({2, 3}).padding({1, 2}).output_padding({1, 0}).dilation({1, 2}).groups(2);
+  const auto t = ConvOptions().stride({2, 3}).padding({1, 2}).output_padding({1, 0}).dilation({1, 2}).groups(2);
   agrees("conv_transpose2d", 3, [&](const Inputs& in) { return conv_transpose2d(in[0], in[1], in[2], t); });
   const auto line = InterpolateOptions().mode(Interpolation::linear);
   const auto to = [](const InterpolateOptions& options) {
     return [options](const Inputs& in) { return interpolate(in[0], options); };
   };
-  agrees("nearest", 1, to(InterpolateOptions().size(PerAxis(7, 3))));
-  agrees("bilinear", 1, to(InterpolateOptions(line).size(PerAxis(7, 3))));
+  agrees("nearest", 1, to(InterpolateOptions().size({7, 3})));
+  agrees("bilinear", 1, to(InterpolateOptions(line).size({7, 3})));
   agrees("bilinear_scaled", 1, to(InterpolateOptions(line).scale_factor(1.7)));
-  agrees("bilinear_aligned", 1, to(InterpolateOptions(line).size(PerAxis(7, 3)).align_corners()));
+  agrees("bilinear_aligned", 1, to(InterpolateOptions(line).size({7, 3}).align_corners()));
   agrees("linear", 1, to(InterpolateOptions(line).scale_factor(2)));
   agrees("pixel_shuffle", 1, [](const Inputs& in) { return pixel_shuffle(in[0], 2); });
   agrees("pixel_unshuffle", 1, [](const Inputs& in) { return pixel_unshuffle(in[0], 2); });

@@ -14,16 +14,16 @@ static std::vector<OpRow> windows() {
   const auto conv2 = [](const ConvOptions& options) {
     return [options](const auto& in) { return conv2d(in[0], in[1], in.size() > 2 ? in[2] : Tensor(), options); };
   };
-  const auto transposed1 = [](const ConvTransposeOptions& options) {
+  const auto transposed1 = [](const ConvOptions& options) {
     return
         [options](const auto& in) { return conv_transpose1d(in[0], in[1], in.size() > 2 ? in[2] : Tensor(), options); };
   };
-  const auto transposed2 = [](const ConvTransposeOptions& options) {
+  const auto transposed2 = [](const ConvOptions& options) {
     return
         [options](const auto& in) { return conv_transpose2d(in[0], in[1], in.size() > 2 ? in[2] : Tensor(), options); };
   };
   const auto line = InterpolateOptions().mode(Interpolation::linear);
-  const auto spread = ConvTransposeOptions().stride(2).padding(1).output_padding(1).dilation(2).groups(2);
+  const auto spread = ConvOptions().stride(2).padding(1).output_padding(1).dilation(2).groups(2);
   return {
       OpRow("conv1d", conv1({}))
           .on({{2, 2, 5}, {3, 2, 3}, {3}})
@@ -55,6 +55,10 @@ static std::vector<OpRow> windows() {
                  const auto bad = ConvOptions().padding(-1);
                  conv2d(zeros({1, 1, 3, 3}), zeros({1, 1, 2, 2}), {}, bad);
                })
+          .bad("output_padding is 1: only transposed convolutions have it",
+               [] {
+                 conv2d(zeros({1, 1, 3, 3}), zeros({1, 1, 2, 2}), {}, ConvOptions().output_padding(1));
+               })
           .bad("the window is wider than axis 3",
                [] {
                  conv2d(zeros({1, 1, 3, 3}), zeros({1, 1, 2, 4}));
@@ -71,11 +75,11 @@ static std::vector<OpRow> windows() {
                })
           .bad("nothing is left of axis 2",
                [] {
-                 conv_transpose1d(zeros({1, 1, 2}), zeros({1, 1, 1}), {}, ConvTransposeOptions().padding(1));
+                 conv_transpose1d(zeros({1, 1, 2}), zeros({1, 1, 1}), {}, ConvOptions().padding(1));
                })
           .bad("output_padding is 1, stride 1: output_padding must be in 0 … stride - 1",
                [] {
-                 conv_transpose1d(zeros({1, 1, 3}), zeros({1, 1, 3}), {}, ConvTransposeOptions().output_padding(1));
+                 conv_transpose1d(zeros({1, 1, 3}), zeros({1, 1, 3}), {}, ConvOptions().output_padding(1));
                })
           .bad("bias has shape [2]: it must be [1]",
                [] {
@@ -92,13 +96,13 @@ static std::vector<OpRow> windows() {
                })
           .bad("groups is 2",
                [] {
-                 conv_transpose2d(zeros({1, 3, 3, 3}), zeros({3, 1, 2, 2}), {}, ConvTransposeOptions().groups(2));
+                 conv_transpose2d(zeros({1, 3, 3, 3}), zeros({3, 1, 2, 2}), {}, ConvOptions().groups(2));
                }),
       OpRow("conv_transpose2d", "strided, padded, dilated, in groups", transposed2(spread))
           .on({{1, 4, 3, 2}, {4, 1, 3, 2}, {2}})
           .optional(2),
       OpRow("conv_transpose2d", "unequal along its axes",
-            transposed2(ConvTransposeOptions().stride({2, 3}).padding({0, 2}).dilation({1, 2}).output_padding({1, 0})))
+            transposed2(ConvOptions().stride({2, 3}).padding({0, 2}).dilation({1, 2}).output_padding({1, 0})))
           .on({{1, 2, 3, 3}, {2, 2, 2, 3}}),
       OpRow("interpolate", [](const auto& in) { return interpolate(in[0], InterpolateOptions().scale_factor(2)); })
           .on({{2, 1, 3}})
@@ -118,7 +122,7 @@ static std::vector<OpRow> windows() {
                })
           .bad("size is (4, 5), x has shape [1, 1, 3]: one axis changes",
                [] {
-                 interpolate(zeros({1, 1, 3}), InterpolateOptions().size(PerAxis(4, 5)));
+                 interpolate(zeros({1, 1, 3}), InterpolateOptions().size({4, 5}));
                })
           .bad("scale_factor is -1",
                [] {
@@ -129,7 +133,9 @@ static std::vector<OpRow> windows() {
                  interpolate(zeros({1, 1, 3}), InterpolateOptions().size(4).align_corners());
                }),
       OpRow("interpolate", "linear",
-            [line](const auto& in) { return interpolate(in[0], InterpolateOptions(line).size(PerAxis(5, 2))); })
+            [line](const auto& in) {
+              return interpolate(in[0], InterpolateOptions(line).size({5, 2}));
+            })
           .on({{1, 2, 2, 3}})
           .on({{2, 1, 1, 1}}),
       OpRow("interpolate", "linear, with aligned corners",

@@ -34,7 +34,7 @@ std::vector<LayerRow> window_layers() {
       layer_row([] { return nn::Lambda([](const Tensor& x) { return x * x; }); }).on({{3, 5}}),
       layer_row([] { return nn::ConvTranspose1d(4, 2, 3); }).on({{2, 4, 5}}),
       layer_row([] {
-        return nn::ConvTranspose2d(4, 2, {3, 2}, ConvTransposeOptions().stride(2).output_padding(1).groups(2));
+        return nn::ConvTranspose2d(4, 2, {3, 2}, ConvOptions().stride(2).output_padding(1).groups(2));
       }).on({{2, 4, 3, 4}}),
       layer_row([] {
         return nn::Upsample(InterpolateOptions().scale_factor(1.5).mode(Interpolation::linear));

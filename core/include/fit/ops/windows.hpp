@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -38,25 +37,22 @@ struct ConvOptions {
   FIT_OPTION(PerAxis, dilation) = 1;     ///< The distance between the elements of a window.
   FIT_OPTION(std::int64_t, groups) = 1;  ///< The number of groups of channels, each with its own outputs.
   FIT_OPTION(bool, bias) = true;         ///< Whether a layer has a bias.
+  /// Of transposed convolutions: elements more at the end of the axis, fewer than stride.
+  FIT_OPTION(PerAxis, output_padding) = 0;
 };
 /// x [N, C, L], weight [O, C / groups, K] -> [N, O, M], M = floor((L + 2 padding - dilation (K - 1) - 1) / stride) + 1:
 /// y[n][o][m] = bias[o] + sum of weight[o][c][k] x[n][c][m stride + k dilation - padding]. bias is [O] or undefined.
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {});
 /// Same over the last two axes: x [N, C, H, W], weight [O, C / groups, K, L].
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {});
-/// The options of transposed convolutions.
-struct ConvTransposeOptions : ConvOptions {
-  FIT_OPTION(PerAxis, output_padding) = 0;  ///< Elements more at the end of the axis, fewer than stride.
-  FIT_INHERITED_OPTIONS(ConvOptions, stride, padding, dilation, groups, bias)
-};
 /// The transpose of conv1d(), whose gradient by its input it is: stride spreads x, padding leaves out elements of y.
 /// x [N, C, L], weight [C, O / groups, K] -> [N, O, M], M = (L - 1) stride - 2 padding + dilation (K - 1) +
 /// output_padding + 1: y[n][o][l stride + k dilation - padding] adds up weight[c][o][k] x[n][c][l], and bias[o].
 Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-                        const ConvTransposeOptions& options = {});
+                        const ConvOptions& options = {});
 /// Same over the last two axes: x [N, C, H, W], weight [C, O / groups, K, L].
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-                        const ConvTransposeOptions& options = {});
+                        const ConvOptions& options = {});
 /// Options of the pools. All take {down, right}, too.
 struct PoolOptions {
   FIT_OPTION(PerAxis, stride) = 0;  ///< The distance between windows; 0: the window's size.
@@ -75,8 +71,8 @@ Tensor avg_pool2d(const Tensor& x, PerAxis size, const PoolOptions& options = {}
 enum class Interpolation { nearest, linear };
 /// The options of interpolate(): one of size and scale_factor is given.
 struct InterpolateOptions {
-  FIT_OPTION(std::optional<PerAxis>, size);  ///< The size of the result; of an image also {down, right}.
-  FIT_OPTION(double, scale_factor) = 0;      ///< How many times as large: n becomes floor(n scale_factor).
+  FIT_OPTION(PerAxis, size) = 0;  ///< The size of the result, of an image also {down, right}; 0: by scale_factor.
+  FIT_OPTION(double, scale_factor) = 0;  ///< How many times as large: n becomes floor(n scale_factor).
   FIT_OPTION(Interpolation, mode) = Interpolation::nearest;
   /// For linear: the first and the last elements stay at the ends, instead of filling cells of equal width.
   FIT_OPTION(bool, align_corners) = false;

@@ -35,7 +35,7 @@ class Conv1d final : public UnaryLayer {
   Conv1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel_size,
          const ConvOptions& options = {});
   Tensor forward(const Tensor& x) const override { return conv1d(x, weight.value(), bias.value(), options_); }
-  FIT_FIELDS_DECLARED
+  void fields(Fields& f) override;
   std::string describe() const override;
 
   Parameter weight, bias;  // [O, C / groups, K], [O] or undefined
@@ -49,7 +49,7 @@ class Conv2d final : public UnaryLayer {
  public:
   Conv2d(std::int64_t in_channels, std::int64_t out_channels, PerAxis kernel_size, const ConvOptions& options = {});
   Tensor forward(const Tensor& x) const override { return conv2d(x, weight.value(), bias.value(), options_); }
-  FIT_FIELDS_DECLARED
+  void fields(Fields& f) override;
   std::string describe() const override;
 
   Parameter weight, bias;  // [O, C / groups, K, L], [O] or undefined
@@ -59,34 +59,34 @@ class Conv2d final : public UnaryLayer {
 };
 
 /// conv_transpose1d(x, weight, bias, options): x [N, C, L]. Parameters start uniform in ±1/sqrt(O / groups K), as in
-/// PyTorch. There is no bias with ConvTransposeOptions().bias(false).
+/// PyTorch. There is no bias with ConvOptions().bias(false).
 class ConvTranspose1d final : public UnaryLayer {
  public:
   ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel_size,
-                  const ConvTransposeOptions& options = {});
+                  const ConvOptions& options = {});
   Tensor forward(const Tensor& x) const override { return conv_transpose1d(x, weight.value(), bias.value(), options_); }
-  FIT_FIELDS_DECLARED
+  void fields(Fields& f) override;
   std::string describe() const override;
 
   Parameter weight, bias;  // [C, O / groups, K], [O] or undefined
 
  private:
-  ConvTransposeOptions options_;
+  ConvOptions options_;
 };
 
 /// conv_transpose2d(x, weight, bias, options): x [N, C, H, W]. kernel_size is one number, or {down, right}.
 class ConvTranspose2d final : public UnaryLayer {
  public:
   ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, PerAxis kernel_size,
-                  const ConvTransposeOptions& options = {});
+                  const ConvOptions& options = {});
   Tensor forward(const Tensor& x) const override { return conv_transpose2d(x, weight.value(), bias.value(), options_); }
-  FIT_FIELDS_DECLARED
+  void fields(Fields& f) override;
   std::string describe() const override;
 
   Parameter weight, bias;  // [C, O / groups, K, L], [O] or undefined
 
  private:
-  ConvTransposeOptions options_;
+  ConvOptions options_;
 };
 
 /// max_pool1d(x, size, options) and the other pools: MaxPool2d(2), AvgPool2d({2, 1}, PoolOptions().stride(1)).
@@ -112,7 +112,7 @@ class Upsample final : public UnaryLayer {
  public:
   explicit Upsample(const InterpolateOptions& options) : options_(options) {}
   Tensor forward(const Tensor& x) const override { return interpolate(x, options_); }
-  FIT_FIELDS_DECLARED
+  void fields(Fields& f) override;
   std::string describe() const override;
 
  private:
