@@ -437,7 +437,8 @@ TEST_CASE("connectionist temporal classification refuses what does not fit") {
   CHECK_THROWS_WITH(with(tensor({1, 2})), Contains("log_probs is [4, 2, 3], targets [2]: they must be [T, N, C]"));
   CHECK_THROWS_WITH(nn::ctc_loss(x, y, tensor({4, 5}), n), Contains("input_lengths[1] is 5: it must be in 0 … 4"));
   CHECK_THROWS_WITH(nn::ctc_loss(x, y, steps, tensor({2, 3})), Contains("target_lengths[1] is 3: it must be in 0 … 2"));
-  CHECK_THROWS_WITH(nn::ctc_loss(exp(x), y, steps, n), Contains("it must be log probabilities"));
+  CHECK_THROWS_WITH(nn::ctc_loss(exp(x), y, steps, n), Contains("log_probs has numbers above 0: it must be log"));
+  CHECK_THROWS_WITH(nn::ctc_loss(2 + x, y, steps, n), Contains("log_probs has numbers above 0"));
   CHECK_THROWS_WITH(nn::ctc_loss(x, y, steps, n, nn::CTCOptions().blank(3)), Contains("blank is 3"));
 }
 

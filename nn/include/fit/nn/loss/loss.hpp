@@ -60,7 +60,7 @@ struct CTCOptions {
 /// of log_softmax(); targets [N, S], input_lengths [N] (how many steps count) and target_lengths [N] (how many labels)
 /// are int64. The result is per sequence, [N], before the reduction. Computed in float64. The gradient by log_probs is
 /// minus the probability of each class at each step (PyTorch adds e^log_probs, which log_softmax() takes away); it has
-/// none itself. Throws Error for a label that is the blank, or no class, and for probabilities, as kl_div() does.
+/// none itself. Throws Error for a label that is the blank, or no class, and for log_probs above 0.
 Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
                 const Tensor& target_lengths, const CTCOptions& options = {});
 
