@@ -134,10 +134,9 @@ WindowProducts products_of(const Convolution& c, const Shape& x, const Shape& we
           c.before()};
 }
 
-// Operands as the products take them. If x is bfloat16, they are values of it, with sums in float32. Trivially
-// copyable.
-struct Operands {
-  Operands(const WindowProducts& p, const Tensor& x)
+// Operands as the products take them: of bfloat16, with sums in float32, if x is of it. Trivially copyable.
+struct OperandTypes {
+  OperandTypes(const WindowProducts& p, const Tensor& x)
       : low(x.dtype() == bfloat16), type(low ? factor_dtype(p) : x.dtype()) {}
   Tensor wide(const Tensor& t) const { return low && t.defined() ? t.to(float32) : t; }
   Tensor factor(const Tensor& t) const { return low ? t.to(bfloat16).to(type) : t; }
@@ -154,7 +153,7 @@ Tensor fused_convolution(const detail::OpName& name, const Convolution& c, const
   const WindowProducts p = products_of(c, x.shape(), weight.shape());
   const Shape shape =
       c.axes == 1 ? Shape{p.n, weight.shape()[0], p.w.right} : Shape{p.n, weight.shape()[0], p.w.down, p.w.right};
-  const Operands as(p, x);
+  const OperandTypes as(p, x);
   Tensor y;
   {
     const NoGrad no_grad;
@@ -204,7 +203,7 @@ Tensor fused_transposed(const detail::OpName& name, const Convolution& c, const 
                         const Tensor& bias) {
   const Shape shape = transposed_shape(c, x.shape(), weight.shape());
   const WindowProducts p = products_of(c, shape, weight.shape());
-  const Operands as(p, x);
+  const OperandTypes as(p, x);
   Tensor y;
   {
     const NoGrad no_grad;
