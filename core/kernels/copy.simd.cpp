@@ -38,22 +38,29 @@ void copy_strided(W* y, std::int64_t sy, const W* x, std::int64_t sx, std::int64
     for (std::int64_t i = 0; i < n; ++i) y[sy * i] = x[sx * i];
 }
 
-template <int sx, int sy, class Bits>
+// z[i] = x[sx i] where c[i] is 1 (or 0, if inverted), else y[i].
+template <int sx, class Bits>
 void choose_run(Bits* __restrict z, const Byte* __restrict c, const Bits* __restrict x, const Bits* __restrict y,
-                std::int64_t n) {
+                std::int64_t n, bool inverted) {
+  const auto no = static_cast<Bits>(-static_cast<Bits>(inverted));
   for (std::int64_t i = 0; i < n; ++i) {  // bits instead of a branch, which a random c would mislead
-    const auto mask = static_cast<Bits>(-static_cast<Bits>(c[i]));
-    z[i] = static_cast<Bits>((x[sx * i] & mask) | (y[sy * i] & ~mask));
+    const auto mask = static_cast<Bits>(-static_cast<Bits>(c[i]) ^ no);
+    z[i] = static_cast<Bits>((x[sx * i] & mask) | (y[i] & ~mask));
   }
 }
 
 template <class W>
 void choose(W* z, const bool* c, const W* x, const W* y, std::int64_t n, int sx, int sy) {
   using N = Numbers<W>;
-  const auto run = sx   ? sy ? choose_run<1, 1, typename N::Bits> : choose_run<1, 0, typename N::Bits>
-                     : sy ? choose_run<0, 1, typename N::Bits>
-                        : choose_run<0, 0, typename N::Bits>;
-  run(N::of(z), reinterpret_cast<const Byte*>(c), N::of(x), N::of(y), n);
+  using Bits = typename N::Bits;
+  Bits* const to = N::of(z);
+  const Byte* const condition = reinterpret_cast<const Byte*>(c);
+  if (!sx && !sy) {
+    for (std::int64_t i = 0; i < n; ++i) z[i] = c[i] ? *x : *y;
+    return;
+  }
+  if (!sy) return choose_run<0, Bits>(to, condition, N::of(y), N::of(x), n, true);
+  (sx ? choose_run<1, Bits> : choose_run<0, Bits>)(to, condition, N::of(x), N::of(y), n, false);
 }
 
 }  // namespace

@@ -20,18 +20,18 @@ using Unary = void (*)(T* y, const T* x, std::int64_t n);
 template <class T>
 using Comparison = void (*)(bool* z, const T* x, const T* y, std::int64_t n, int sx, int sy);
 
-#define FIT_BINARY_KERNELS(X)                                                                           \
-  X(add, Add)                                                                                           \
-  X(sub, Sub) X(mul, Mul) X(div, Div) X(maximum, Maximum) X(minimum, Minimum) X(pow, Pow) X(fmod, Fmod) \
-      X(remainder, Remainder) X(floor_divide, FloorDivide)
+#define FIT_BINARY_KERNELS(X) \
+  X(add, Add) X(sub, Sub) X(mul, Mul) X(div, Div) X(maximum, Maximum) X(minimum, Minimum) X(pow, Pow)
+#define FIT_QUOTIENT_KERNELS(X) X(fmod, Fmod) X(remainder, Remainder) X(floor_divide, FloorDivide)
 #define FIT_COMPARISON_KERNELS(X) X(eq, ==) X(ne, !=) X(lt, <) X(le, <=) X(gt, >) X(ge, >=)
 
 template <class T>
 struct Elementwise {
 #define X(name, Op) Binary<T> name;
   FIT_BINARY_KERNELS(X)
+  FIT_QUOTIENT_KERNELS(X)
 #undef X
-  Unary<T> neg;
+      Unary<T> neg;
   Unary<T> sqrt_as_pow, rsqrt_as_pow;  // x^0.5 and x^-0.5: unlike sqrt, inf and 0 for -inf, and without -0
 #define X(name, op) Comparison<T> name;
   FIT_COMPARISON_KERNELS(X)

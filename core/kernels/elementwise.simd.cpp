@@ -72,6 +72,21 @@ void binary(T* z, const T* x, const T* y, std::int64_t n, int sx, int sy) {
     transform(z, n, [c = Op::f(V(*x), V(*y))] { return c; });
 }
 
+// The same in less code: a single number becomes a block of it.
+template <class Op, class T>
+void quotient(T* z, const T* x, const T* y, std::int64_t n, int sx, int sy) {
+  using V = Vec<T>;
+  constexpr std::int64_t block = 256;
+  T left[block], right[block];
+  if (!sx) std::fill_n(left, n < block ? n : block, *x);
+  if (!sy) std::fill_n(right, n < block ? n : block, *y);
+  const std::int64_t together = sx && sy ? n : block;
+  for (std::int64_t i = 0; i < n; i += together)
+    transform(
+        z + i, n - i < together ? n - i : together, [](const V& a, const V& b) { return Op::f(a, b); },
+        sx ? x + i : left, sy ? y + i : right);
+}
+
 template <class Op, class T>
 void compare(bool* z, const T* x, const T* y, std::int64_t n, int sx, int sy) {
   // The compiler vectorises loops with strides known at compile time.
@@ -111,10 +126,12 @@ FIT_COMPARISON_KERNELS(X)
 template <class IsaTag, class T>
 const Elementwise<T>& elementwise_table() {
 #define X(name, Op) binary<Op, T>,
+#define Y(name, Op) quotient<Op, T>,
 #define Z(name, op) compare<Compare_##name, T>,
-  static constexpr Elementwise<T> table{FIT_BINARY_KERNELS(X) neg<T>, sqrt_as_pow<T>, rsqrt_as_pow<T>,
-                                        FIT_COMPARISON_KERNELS(Z) clamp<T>};
+  static constexpr Elementwise<T> table{FIT_BINARY_KERNELS(X) FIT_QUOTIENT_KERNELS(Y) neg<T>, sqrt_as_pow<T>,
+                                        rsqrt_as_pow<T>, FIT_COMPARISON_KERNELS(Z) clamp<T>};
 #undef X
+#undef Y
 #undef Z
   return table;
 }

@@ -375,6 +375,7 @@ TEST_CASE("every public header that measures has a row", "[measuring]") {
                                 "tensor/scalar.hpp",
                                 "tensor/span.hpp",
                                 "ops/recurrent.hpp",
+                                "ops/windows.hpp",
                                 "attention/score/score.hpp",
                                 "base/shape.hpp",
                                 "tensor/state_dict.hpp",

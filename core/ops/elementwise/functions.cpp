@@ -9,6 +9,7 @@
 #include <limits>
 #include <utility>
 
+#include "fit/detail/scoped.hpp"
 #include "ops/common/precision.hpp"
 #include "ops/elementwise/elementwise.hpp"
 #include "ops/elementwise/functions.hpp"
@@ -150,7 +151,11 @@ Tensor softplus(const Tensor& x, double beta) {
   check::defined("softplus", "x", x);
   return with_precision(Precision::float32, {x}, [&](const Tensor& given) {
     const Tensor x = as_floating(given), scaled = x * beta;
-    return where(eq(scaled, std::numeric_limits<double>::infinity()), x, apply(Function::softplus, scaled) / beta);
+    const auto overflows = [&] {  // where observers need not look
+      const detail::Scoped<detail::ObserverLink*> unobserved(detail::thread_state.observed, nullptr);
+      return eq(scaled, std::numeric_limits<double>::infinity());
+    };
+    return where(overflows(), x, apply(Function::softplus, scaled) / beta);
   });
 }
 Tensor prelu(const Tensor& x, const Tensor& weight) {

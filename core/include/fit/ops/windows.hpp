@@ -73,7 +73,7 @@ enum class Interpolation { nearest, linear };
 struct InterpolateOptions {
   FIT_OPTION(PerAxis, size) = 0;  ///< The size of the result, of an image also {down, right}; 0: by scale_factor.
   FIT_OPTION(double, scale_factor) = 0;  ///< How many times as large: n becomes floor(n scale_factor).
-  FIT_OPTION(Interpolation, mode) = Interpolation::nearest;
+  FIT_OPTION(Interpolation, mode) = Interpolation::nearest;  ///< What lies between the elements.
   /// For linear: the first and the last elements stay at the ends, instead of filling cells of equal width.
   FIT_OPTION(bool, align_corners) = false;
 };

@@ -119,14 +119,17 @@ class Upsample final : public UnaryLayer {
   InterpolateOptions options_;
 };
 
-/// pixel_shuffle(x, upscale_factor) and pixel_unshuffle(x, downscale_factor).
+/// pixel_shuffle(x, upscale_factor).
 class PixelShuffle final : public detail::WithOption<PixelShuffle, std::int64_t, fit::pixel_shuffle> {
  public:
+  /// Throws Error in forward() for channels that its square does not divide.
   explicit PixelShuffle(std::int64_t upscale_factor) : WithOption(upscale_factor) {}
   std::string describe() const override;
 };
+/// pixel_unshuffle(x, downscale_factor).
 class PixelUnshuffle final : public detail::WithOption<PixelUnshuffle, std::int64_t, fit::pixel_unshuffle> {
  public:
+  /// Throws Error in forward() for an image whose sides the factor does not divide.
   explicit PixelUnshuffle(std::int64_t downscale_factor) : WithOption(downscale_factor) {}
   std::string describe() const override;
 };
