@@ -31,7 +31,7 @@ struct Elementwise {
   FIT_BINARY_KERNELS(X)
   FIT_QUOTIENT_KERNELS(X)
 #undef X
-      Unary<T> neg;
+  Unary<T> neg;
   Unary<T> sqrt_as_pow, rsqrt_as_pow;  // x^0.5 and x^-0.5: unlike sqrt, inf and 0 for -inf, and without -0
 #define X(name, op) Comparison<T> name;
   FIT_COMPARISON_KERNELS(X)

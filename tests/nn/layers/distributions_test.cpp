@@ -207,7 +207,8 @@ TEST_CASE("distributions refuse wrong parameters and values") {
   CHECK_THROWS_WITH(d::Categorical(tensor(1.)), Contains("[Categorical] probs has shape []: it must be [..., C]"));
   for (const double logit : {NAN, INFINITY, -INFINITY})
     CHECK_THROWS_WITH(d::Categorical::from_logits(full({2}, logit)), Contains("log_softmax(logits) has NaN"));
-  CHECK_THROWS_WITH(d::Categorical(tensor({-1., 2.})), Contains("probs has negative numbers: from_logits() takes logits"));
+  CHECK_THROWS_WITH(d::Categorical(tensor({-1., 2.})),
+                    Contains("probs has negative numbers: from_logits() takes logits"));
   CHECK_THROWS_WITH(d::Categorical(tensor({0., 0.})), Contains("the sum of probs is not positive"));
   CHECK_THROWS_WITH(d::Categorical(one).log_prob(tensor({1})), Contains("value has ids outside 0 … 0: there are 1"));
   CHECK_THROWS_WITH(kl_divergence(d::Categorical(ones({3})), d::Categorical(one)),
