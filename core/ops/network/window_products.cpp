@@ -141,24 +141,31 @@ kernels::Scratch<T> window_memory(std::int64_t rows, std::int64_t places) {
 // ---- forward ------------------------------------------------------------------------------------------------------
 
 // Windows of stride 1 can be read where they lie, from the rows of the image with its zeros. Such a row has `right`
-// places; what is computed between two rows, and up to a whole line of the micro-kernel, is in vain.
+// places; what is computed between two rows, and up to a whole line of the micro-kernel, is in vain. A block has whole
+// rows, or a part of the only row.
 template <class T>
 struct RowBlocks {
   explicit RowBlocks(const WindowProducts& c) : c(c), line(FIT_KERNELS(kernels::gemm_table, T).slice_width) {
-    constexpr std::int64_t most = 512;  // columns, which stay in the caches
-    std::int64_t least = 2 * c.w.places();
-    for (std::int64_t n = 1; n <= c.w.down && (n == 1 || width(n) <= most); ++n) {
-      const std::int64_t rest = c.w.down % n, all = c.w.down / n * width(n) + (rest ? width(rest) : 0);
-      if (all <= least) least = all, rows = n;
+    // Columns that stay in the caches; few images are cut into more blocks, for several threads.
+    const std::int64_t most = images(c) < 4 ? 128 : 512;
+    const std::int64_t right = c.w.right, all = c.w.places(), first = c.w.down == 1 ? std::min(right, most) : right;
+    std::int64_t least = 2 * all;
+    for (std::int64_t n = first; n <= all && width(n) <= most; n += right) {
+      const std::int64_t rest = all % n, columns = all / n * width(n) + (rest ? width(rest) : 0);
+      if (columns <= least) least = columns, places = n;
     }
     // Sums of few products take no longer than copying them to their places.
-    gains = c.w.stride_right == 1 && c.w.stride_down == 1 && c.depth() >= 64 && 3 * least <= 4 * c.w.places();
+    gains = c.w.stride_right == 1 && c.w.stride_down == 1 && c.depth() >= 64 && 3 * least <= 4 * all;
   }
-  // The columns of n rows.
-  std::int64_t width(std::int64_t n) const { return ((n - 1) * c.w.cols + c.w.right + line - 1) / line * line; }
+  std::int64_t rows(std::int64_t n) const { return std::max<std::int64_t>(n / c.w.right, 1); }
+  // The columns of n places.
+  std::int64_t width(std::int64_t n) const {
+    const std::int64_t columns = (rows(n) - 1) * c.w.cols + std::min(n, c.w.right);
+    return (columns + line - 1) / line * line;
+  }
 
   const WindowProducts& c;
-  std::int64_t line, rows = 1;  // together
+  std::int64_t line, places = 1;  // of a block
   bool gains;
 };
 
@@ -167,26 +174,27 @@ template <class T>
 class RowProducts {
  public:
   RowProducts(const RowBlocks<T>& blocks, std::int64_t outputs)
-      : blocks_(blocks), begins_(blocks.c.depth()), sums_(outputs * blocks.width(blocks.rows)) {
+      : blocks_(blocks), begins_(blocks.c.depth()), sums_(outputs * blocks.width(blocks.places)) {
     const kernels::WindowLayout& w = blocks.c.w;
     std::int64_t* at = begins_.get();
     for (std::int64_t channel = 0; channel < w.channels; ++channel)
       for (std::int64_t k = 0; k < w.height; ++k)
         for (std::int64_t l = 0; l < w.width; ++l) *at++ = channel * w.plane() + w.at(0, 0, k, l);
   }
-  // y = bias + weight windows, for whole rows of places. bias may be null.
+  // y = bias + weight windows; bias may be null.
   void multiply(const WindowBlock& b, std::int64_t outputs, const T* image, const T* weight, const T* bias,
                 T* y) const {
     const WindowProducts& c = blocks_.c;
-    const std::int64_t rows = b.places / c.w.right, n = blocks_.width(rows), depth = c.depth();
+    const std::int64_t n = blocks_.width(b.places), depth = c.depth(), right = c.w.right;
     for (std::int64_t o = 0; o < outputs; ++o)
       kernels::windows<T>().fill(sums_.get() + o * n, n, bias ? bias[o] : T(0));
-    const T* const from = image + b.place / c.w.right * c.w.cols;
+    const T* const from = image + b.place / right * c.w.cols + b.place % right;
     FIT_KERNELS(kernels::gemm_table, T)
         .gemm_rows(product_of<T>(outputs, n, depth, depth, 0, n), weight, from, begins_.get(), sums_.get());
     for (std::int64_t o = 0; o < outputs; ++o)
-      for (std::int64_t row = 0; row < rows; ++row)
-        std::copy_n(sums_.get() + o * n + row * c.w.cols, c.w.right, y + o * c.w.places() + b.place + row * c.w.right);
+      for (std::int64_t row = 0; row < blocks_.rows(b.places); ++row)
+        std::copy_n(sums_.get() + o * n + row * c.w.cols, std::min(b.places, right),
+                    y + o * c.w.places() + b.place + row * right);
   }
 
  private:
@@ -228,7 +236,7 @@ void forward(const WindowProducts& c, const T* x, const W* weight, const T* bias
   constexpr std::int64_t elements = std::is_same_v<T, W> ? 1 << 14 : 1 << 17;
   const RowBlocks<T> rows(c);
   const bool reads_rows = std::is_same_v<T, W> && rows.gains && !is_depthwise(c) && !is_pointwise(c);
-  const std::int64_t most = reads_rows        ? rows.rows * c.w.right
+  const std::int64_t most = reads_rows        ? rows.places
                             : is_depthwise(c) ? places
                                               : std::clamp(elements / depth / line * line, line, 8 * line);
   const std::int64_t blocks = (places + most - 1) / most, all = std::max<std::int64_t>(images(c) * blocks, 1);

@@ -184,6 +184,8 @@ std::vector<Case> cases() {
           {{1, 40, 7, 7}, {300, 40, 3, 3}, same},  // few blocks of many outputs
           {{5, 50, 4, 4}, {3, 50, 4, 4}, {}},      // one window, the image
           {{30, 9, 6, 5}, {40, 9, 6, 5}, ConvOptions().stride(2)},
+          {{1, 24, 1, 1300}, {5, 24, 1, 3}, ConvOptions().padding({0, 1})},     // one row in parts
+          {{1, 8, 3, 700}, {5, 8, 3, 3}, same},                                 // rows too long to read there
           {{2, 4, 20, 20}, {1, 4, 5, 5}, ConvOptions().padding(2)},             // dx is of one channel of dy
           {{2, 6, 20, 20}, {6, 1, 9, 9}, ConvOptions().groups(6).padding(4)}};  // depthwise, by large windows
 }
