@@ -74,7 +74,7 @@ struct GemmKernels {
   // gemm_unpacked_scratch(p) elements.
   void (*gemm_unpacked)(const GemmParams<T>& p, const T* a, const T* b, T* c, T* scratch);
   // c [m, n] += a b in that order, for a b whose row i begins at b + rows[i], and may overlap others. n is a multiple
-  // of panel_width. Of p, only m, n, k, lda and ldc count.
+  // of slice_width. Of p, only m, n, k, lda and ldc count.
   void (*gemm_rows)(const GemmParams<T>& p, const T* a, const T* b, const std::int64_t* rows, T* c);
   // Matmul for m up to gemv_max_m, or gemv_max_m_transposed if b is transposed; a is not transposed. Reads b once,
   // without packing.

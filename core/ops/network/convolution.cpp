@@ -84,6 +84,15 @@ struct Convolution {
     return axes == 1 ? Windows{1, weight[2], 1, o.stride()[0], 1, o.dilation()[0]}
                      : Windows{weight[2], weight[3], o.stride()[0], o.stride()[1], o.dilation()[0], o.dilation()[1]};
   }
+  // y's shape, for n images.
+  Shape shape(std::int64_t n, std::int64_t outputs, std::int64_t down, std::int64_t right) const {
+    return axes == 1 ? Shape{n, outputs, right} : Shape{n, outputs, down, right};
+  }
+  // A bias as it is added to y, and the axes over which it is.
+  Tensor along_channels(const Tensor& bias) const {
+    return reshape(bias, axes == 1 ? Shape{bias.numel(), 1} : Shape{bias.numel(), 1, 1});
+  }
+  Axes all_but_channels() const { return axes == 1 ? Axes{0, 2} : Axes{0, 2, 3}; }
   // Calls f(name with its attributes).
   template <class F>
   auto named(const F& f) const {
@@ -116,9 +125,8 @@ Tensor composed_convolution(const Convolution& c, const Tensor& x, const Tensor&
   const std::int64_t inputs = weight.shape()[1] * w.height * w.width, groups = c.o.groups();
   const Tensor y =
       matmul(reshape(weight, Shape{groups, outputs / groups, inputs}), reshape(p, Shape{n, groups, inputs, places}));
-  const Shape shape = c.axes == 1 ? Shape{n, outputs, places} : Shape{n, outputs, p.shape()[4], p.shape()[5]};
-  if (!bias.defined()) return reshape(y, shape);
-  return reshape(y, shape) + reshape(bias, c.axes == 1 ? Shape{outputs, 1} : Shape{outputs, 1, 1});
+  const Tensor image_y = reshape(y, c.shape(n, outputs, p.shape()[4], p.shape()[5]));
+  return bias.defined() ? image_y + c.along_channels(bias) : image_y;
 }
 
 WindowProducts products_of(const Convolution& c, const Shape& x, const Shape& weight) {
@@ -151,8 +159,7 @@ void give_as(Backward& b, int input, const Tensor& dx) { b.give(input, dx.to(b.x
 Tensor fused_convolution(const detail::OpName& name, const Convolution& c, const Tensor& x, const Tensor& weight,
                          const Tensor& bias) {
   const WindowProducts p = products_of(c, x.shape(), weight.shape());
-  const Shape shape =
-      c.axes == 1 ? Shape{p.n, weight.shape()[0], p.w.right} : Shape{p.n, weight.shape()[0], p.w.down, p.w.right};
+  const Shape shape = c.shape(p.n, weight.shape()[0], p.w.down, p.w.right);
   const OperandTypes as(p, x);
   Tensor y;
   {
@@ -168,7 +175,7 @@ Tensor fused_convolution(const detail::OpName& name, const Convolution& c, const
     if (b.wants(0)) give_as(b, 0, window_products_dx(p, b.shape(0), wide_dy, as.factor(b.x(1))));
     if (b.wants(1))
       give_as(b, 1, window_products_dweight(p, b.shape(1), as.wide(b.x(0)), as.type == bfloat16 ? dy : wide_dy));
-    if (b.wants(2)) give_as(b, 2, sum(wide_dy, c.axes == 1 ? Axes{0, 2} : Axes{0, 2, 3}));
+    if (b.wants(2)) give_as(b, 2, sum(wide_dy, c.all_but_channels()));
   });
 }
 
@@ -196,7 +203,7 @@ Tensor composed_transposed(const Convolution& c, const Tensor& x, const Tensor& 
   const Shape wide{n, outputs, (c.axes == 1 ? 1 : shape[2]) + 2 * c.above(), shape[-1] + 2 * c.before()};
   const Tensor padded = patches_backward(c.op, reshape(p, Shape{n, outputs, w.height, w.width, rows, cols}), w, wide);
   const Tensor y = reshape(pad(padded, {-c.before(), -c.before(), -c.above(), -c.above()}), shape);
-  return bias.defined() ? y + reshape(bias, c.axes == 1 ? Shape{outputs, 1} : Shape{outputs, 1, 1}) : y;
+  return bias.defined() ? y + c.along_channels(bias) : y;
 }
 
 Tensor fused_transposed(const detail::OpName& name, const Convolution& c, const Tensor& x, const Tensor& weight,
@@ -208,7 +215,7 @@ Tensor fused_transposed(const detail::OpName& name, const Convolution& c, const 
   {
     const NoGrad no_grad;
     y = window_products_dx(p, shape, as.wide(x), as.factor(weight));
-    if (bias.defined()) y.add_(reshape(as.wide(bias), c.axes == 1 ? Shape{shape[1], 1} : Shape{shape[1], 1, 1}));
+    if (bias.defined()) y.add_(c.along_channels(as.wide(bias)));
     y = y.to(x.dtype());
   }
   return record(name, {x, weight, bias}, std::move(y), keep::inputs, [c, p, as](Backward& b) {
@@ -219,7 +226,7 @@ Tensor fused_transposed(const detail::OpName& name, const Convolution& c, const 
     const Tensor dy = as.wide(b.dy());
     if (b.wants(0)) give_as(b, 0, window_products(p, b.shape(0), dy, as.factor(b.x(1)), {}));
     if (b.wants(1)) give_as(b, 1, window_products_dweight(p, b.shape(1), dy, as.factor(b.x(0))));
-    if (b.wants(2)) give_as(b, 2, sum(dy, c.axes == 1 ? Axes{0, 2} : Axes{0, 2, 3}));
+    if (b.wants(2)) give_as(b, 2, sum(dy, c.all_but_channels()));
   });
 }
 

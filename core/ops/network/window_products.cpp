@@ -226,28 +226,32 @@ void multiply_block(const WindowProducts& c, const WindowBlock& b, std::int64_t 
     multiply(p, weight, windows, y + b.place);
 }
 
+// The places of a block of windows that are copied: about 2^14 elements, and whole lines of the micro-kernel. More
+// where they are packed.
+std::int64_t gathered_places(const WindowProducts& c, bool packed) {
+  constexpr std::int64_t line = kernels::panel_width;
+  return std::clamp((std::int64_t{1} << (packed ? 17 : 14)) / c.depth() / line * line, line, 8 * line);
+}
+
 template <class T, class W>
 void forward(const WindowProducts& c, const T* x, const W* weight, const T* bias, T* y) {
   if constexpr (std::is_same_v<T, W>)
     if (is_whole(c))
       return kernels::gemm_parallel(kernels::contiguous<T>(c.n, c.outputs, c.depth(), false, true), x, weight, y, bias);
-  const std::int64_t depth = c.depth(), places = c.w.places(), line = kernels::panel_width;
-  // A block of windows has about 2^14 elements, and whole lines of the micro-kernel. It is larger where it is packed.
-  constexpr std::int64_t elements = std::is_same_v<T, W> ? 1 << 14 : 1 << 17;
+  const std::int64_t depth = c.depth(), places = c.w.places();
   const RowBlocks<T> rows(c);
-  const bool reads_rows = std::is_same_v<T, W> && rows.gains && !is_depthwise(c) && !is_pointwise(c);
+  const bool gathers = !is_depthwise(c) && !is_pointwise(c), reads_rows = std::is_same_v<T, W> && gathers && rows.gains;
   const std::int64_t most = reads_rows        ? rows.places
                             : is_depthwise(c) ? places
-                                              : std::clamp(elements / depth / line * line, line, 8 * line);
+                                              : gathered_places(c, !std::is_same_v<T, W>);
   const std::int64_t blocks = (places + most - 1) / most, all = std::max<std::int64_t>(images(c) * blocks, 1);
   // Few blocks are divided by their outputs, for many threads.
   const std::int64_t parts = std::clamp<std::int64_t>(16 / all, 1, std::max<std::int64_t>(c.outputs / 64, 1));
-  const bool gathers = !reads_rows && !is_depthwise(c) && !is_pointwise(c);
   each_range(c, images(c) * blocks * parts, [&](std::int64_t begin, std::int64_t end) {
     const PaddedImage<T> padded(c, {0, c.w.channels, 0, 0}, copies_image(c));
     std::optional<RowProducts<T>> in_rows;
     if (reads_rows) in_rows.emplace(rows, c.outputs);
-    const auto windows = window_memory<T>(gathers ? depth : 0, most);
+    const auto windows = window_memory<T>(gathers && !reads_rows ? depth : 0, most);
     const T* image = nullptr;
     for (std::int64_t task = begin; task < end; ++task) {
       const std::int64_t part = task % parts, block = task / parts, i = block / blocks, g = i % c.groups;

@@ -1,4 +1,5 @@
-// Products and distances of vectors, by other operations: dot, bmm, addmm, normalize, cosine_similarity.
+// Products and distances of vectors: dot, bmm, addmm, normalize and cosine_similarity by other operations, the
+// distances of losses block by block.
 #include "ops/reduce/distance.hpp"
 
 #include <algorithm>
