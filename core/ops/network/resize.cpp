@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <type_traits>
 #include <vector>
 
 #include "fit/ops/ops.hpp"
@@ -48,13 +49,16 @@ struct Plane {
   Resampling down, right;
 };
 
-// Calls f(plane) for planes that are large enough together for a thread.
-template <class F>
-void each_plane(const Plane& p, std::int64_t planes, const F& f) {
-  const std::int64_t each = std::max(p.down.from * p.right.from, p.down.to * p.right.to);
-  parallel_for(planes, std::max<std::int64_t>(1, (1 << 14) / std::max<std::int64_t>(each, 1)),
+// Calls rows(taps down, taps right, columns of x, x, y) for each plane of x, which has the old size, and of y, which
+// has the new one; so many of them that a thread has enough to do.
+template <class X, class Y, class Rows>
+void each_plane(const Plane& p, std::int64_t planes, X* x, Y* y, const Rows& rows) {
+  const Taps<std::remove_const_t<X>> down(p.down), right(p.right);
+  const std::int64_t before = p.down.from * p.right.from, after = p.down.to * p.right.to;
+  parallel_for(planes, std::max<std::int64_t>(1, (1 << 14) / std::max<std::int64_t>({before, after, 1})),
                [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t i = begin; i < end; ++i) f(i);
+                 for (std::int64_t i = begin; i < end; ++i)
+                   rows(down, right, p.right.from, x + i * before, y + i * after);
                });
 }
 
@@ -78,7 +82,7 @@ void resample_rows(const Taps<T>& down, const Taps<T>& right, std::int64_t cols,
 
 // The adjoint: adds the elements of y to those of x that they were made of.
 template <class T>
-void spread_rows(const Taps<T>& down, const Taps<T>& right, std::int64_t cols, const T* y, T* x) {
+void spread_rows(const Taps<T>& down, const Taps<T>& right, std::int64_t cols, T* x, const T* y) {
   std::vector<T> row(static_cast<std::size_t>(cols));
   const std::size_t width = right.low.size();
   for (std::size_t i = 0; i < down.low.size(); ++i, y += width) {
@@ -102,12 +106,7 @@ Tensor resample(const detail::OpName& name, const Tensor& x, const Plane& p, con
   Tensor y = Tensor::empty(shape, x.dtype());
   dispatch_compute_floating(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const Taps<T> down(p.down), right(p.right);
-    const T* const from = x.data<T>().data();
-    T* const to = y.fresh<T>();
-    each_plane(p, shape[0] * shape[1], [&](std::int64_t i) {
-      resample_rows(down, right, p.right.from, from + i * p.down.from * p.right.from, to + i * p.down.to * p.right.to);
-    });
+    each_plane(p, shape[0] * shape[1], x.data<T>().data(), y.fresh<T>(), resample_rows<T>);
   });
   return record(name, {x}, std::move(y), keep::nothing, [p](Backward& b) { b.give(0, spread(b.dy(), p, b.shape(0))); });
 }
@@ -116,12 +115,7 @@ Tensor spread(const Tensor& y, const Plane& p, const Shape& shape) {
   Tensor x = zeros(shape, y.dtype());
   dispatch_compute_floating(y.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const Taps<T> down(p.down), right(p.right);
-    const T* const from = y.data<T>().data();
-    T* const to = x.fresh<T>();
-    each_plane(p, shape[0] * shape[1], [&](std::int64_t i) {
-      spread_rows(down, right, p.right.from, from + i * p.down.to * p.right.to, to + i * p.down.from * p.right.from);
-    });
+    each_plane(p, shape[0] * shape[1], x.fresh<T>(), y.data<T>().data(), spread_rows<T>);
   });
   return record("interpolate", {y}, std::move(x), keep::nothing,
                 [p](Backward& b) { b.give(0, resample({"interpolate"}, b.dy(), p, b.shape(0))); });

@@ -11,6 +11,25 @@ namespace fit::nn {
 
 namespace detail {
 
+/// What the layers of convolutions have in common: their parameters, how these start, and the text of the options.
+class Convolution : public UnaryLayer {
+ public:
+  std::string describe() const override;
+
+  Parameter weight, bias;
+
+ protected:
+  enum class Form { plain, transposed };
+  /// The windows of `size` slide along 1 or 2 axes. `layer` is the name in Errors.
+  Convolution(const char* layer, Form form, int axes, std::int64_t in, std::int64_t out, const PerAxis& size,
+              const ConvOptions& options);
+
+  ConvOptions options_;
+
+ private:
+  Form form_;
+};
+
 std::string described_pool(const PerAxis& size, const PoolOptions& options);
 
 /// A layer that calls a pool.
@@ -28,65 +47,43 @@ class Pool : public UnaryLayer {
 };
 }  // namespace detail
 
-/// conv1d(x, weight, bias, options): x [N, C, L]. Parameters start uniform in ±1/sqrt(C / groups K), as in PyTorch.
-/// There is no bias with ConvOptions().bias(false).
-class Conv1d final : public UnaryLayer {
+/// conv1d(x, weight, bias, options): x [N, C, L]. weight [O, C / groups, K] and bias [O] start uniform in ±1/sqrt(C /
+/// groups K), as in PyTorch. There is no bias with ConvOptions().bias(false).
+class Conv1d final : public detail::Convolution {
  public:
   Conv1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel_size,
          const ConvOptions& options = {});
   Tensor forward(const Tensor& x) const override { return conv1d(x, weight.value(), bias.value(), options_); }
   void fields(Fields& f) override;
-  std::string describe() const override;
-
-  Parameter weight, bias;  // [O, C / groups, K], [O] or undefined
-
- private:
-  ConvOptions options_;
 };
 
-/// conv2d(x, weight, bias, options): x [N, C, H, W]. kernel_size is one number, or {down, right}.
-class Conv2d final : public UnaryLayer {
+/// conv2d(x, weight, bias, options): x [N, C, H, W], weight [O, C / groups, K, L]. kernel_size is one number, or {down,
+/// right}.
+class Conv2d final : public detail::Convolution {
  public:
   Conv2d(std::int64_t in_channels, std::int64_t out_channels, PerAxis kernel_size, const ConvOptions& options = {});
   Tensor forward(const Tensor& x) const override { return conv2d(x, weight.value(), bias.value(), options_); }
   void fields(Fields& f) override;
-  std::string describe() const override;
-
-  Parameter weight, bias;  // [O, C / groups, K, L], [O] or undefined
-
- private:
-  ConvOptions options_;
 };
 
-/// conv_transpose1d(x, weight, bias, options): x [N, C, L]. Parameters start uniform in ±1/sqrt(O / groups K), as in
-/// PyTorch. There is no bias with ConvOptions().bias(false).
-class ConvTranspose1d final : public UnaryLayer {
+/// conv_transpose1d(x, weight, bias, options): x [N, C, L]. weight [C, O / groups, K] and bias [O] start uniform in
+/// ±1/sqrt(O / groups K), as in PyTorch. There is no bias with ConvOptions().bias(false).
+class ConvTranspose1d final : public detail::Convolution {
  public:
   ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel_size,
                   const ConvOptions& options = {});
   Tensor forward(const Tensor& x) const override { return conv_transpose1d(x, weight.value(), bias.value(), options_); }
   void fields(Fields& f) override;
-  std::string describe() const override;
-
-  Parameter weight, bias;  // [C, O / groups, K], [O] or undefined
-
- private:
-  ConvOptions options_;
 };
 
-/// conv_transpose2d(x, weight, bias, options): x [N, C, H, W]. kernel_size is one number, or {down, right}.
-class ConvTranspose2d final : public UnaryLayer {
+/// conv_transpose2d(x, weight, bias, options): x [N, C, H, W], weight [C, O / groups, K, L]. kernel_size is one number,
+/// or {down, right}.
+class ConvTranspose2d final : public detail::Convolution {
  public:
   ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, PerAxis kernel_size,
                   const ConvOptions& options = {});
   Tensor forward(const Tensor& x) const override { return conv_transpose2d(x, weight.value(), bias.value(), options_); }
   void fields(Fields& f) override;
-  std::string describe() const override;
-
-  Parameter weight, bias;  // [C, O / groups, K, L], [O] or undefined
-
- private:
-  ConvOptions options_;
 };
 
 /// max_pool1d(x, size, options) and the other pools: MaxPool2d(2), AvgPool2d({2, 1}, PoolOptions().stride(1)).
