@@ -191,16 +191,23 @@ void LSTM::fields(Fields& f) { f.self(*this), list(f); }
 LSTM::LSTM(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options)
     : Recurrent("LSTM", 4, lstm_steps, input_size, hidden_size, options) {}
 
-void GRU::fields(Fields& f) { f.self(*this), list(f); }
-
 namespace {
-std::pair<Tensor, Tensor> steps_of_gru(const Tensor& of_x, const Tensor& weight, const Tensor& bias, const Tensor& h,
-                                       const Tensor& c) {
-  return {gru_steps(of_x, weight, bias, h), c};
+// Of a cell without c: it stays.
+template <Tensor (*steps)(const Tensor&, const Tensor&, const Tensor&, const Tensor&)>
+std::pair<Tensor, Tensor> without_c(const Tensor& of_x, const Tensor& weight, const Tensor& bias, const Tensor& h,
+                                    const Tensor& c) {
+  return {steps(of_x, weight, bias, h), c};
 }
 }  // namespace
 
+void GRU::fields(Fields& f) { f.self(*this), list(f); }
+
 GRU::GRU(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options)
-    : Recurrent("GRU", 3, steps_of_gru, input_size, hidden_size, options) {}
+    : Recurrent("GRU", 3, without_c<gru_steps>, input_size, hidden_size, options) {}
+
+void RNN::fields(Fields& f) { f.self(*this), list(f); }
+
+RNN::RNN(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options)
+    : Recurrent("RNN", 1, without_c<rnn_steps>, input_size, hidden_size, options) {}
 
 }  // namespace fit::nn

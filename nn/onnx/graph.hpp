@@ -143,6 +143,7 @@ Names group_norm(const Row& r);
 Names glu(const Row& r);
 Names lstm(const Row& r);
 Names gru(const Row& r);
+Names rnn(const Row& r);
 /// Attention as one node of opset 23, or as products and a softmax.
 Names write_attention(const Row& r);
 

@@ -432,6 +432,7 @@ Write find_row(const std::string& op) {
                                                            {"glu", glu},
                                                            {"lstm_steps", lstm},
                                                            {"gru_steps", gru},
+                                                           {"rnn_steps", rnn},
                                                            {"square", square},
                                                            {"prod", product},
                                                            {"norm", norm},

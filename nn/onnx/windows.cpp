@@ -138,5 +138,6 @@ Names glu(const Row& r) {
 Names lstm(const Row& r) { return recurrent(r, "LSTM", {0, 3, 1, 2}, {}); }
 // Ours: reset, update, new; theirs: update, reset, new.
 Names gru(const Row& r) { return recurrent(r, "GRU", {1, 0, 2}, {{"linear_before_reset", {1}}}); }
+Names rnn(const Row& r) { return recurrent(r, "RNN", {0}, {}); }
 
 }  // namespace fit::nn::onnx

@@ -12,7 +12,7 @@ from npz import save, start, write
 start(33)
 # Of each layer: state/NAME, x, lengths and the state before; output, h, c; their cotangents d_…, and gradients.
 lengths = torch.tensor([3, 6, 1, 6, 4])
-for kind, make in ("lstm", torch.nn.LSTM), ("gru", torch.nn.GRU):
+for kind, make in ("lstm", torch.nn.LSTM), ("gru", torch.nn.GRU), ("rnn", torch.nn.RNN):
     for form, options in {
         "plain": dict(),
         "deep": dict(num_layers=3, bias=False),

@@ -18,8 +18,10 @@ struct Rows {
   Rows block(std::int64_t i, std::int64_t j) const { return at ? Rows{at + i * row + j, row, gate} : *this; }
 };
 
-// One forward step. `kept` stores values for the backward pass: the arguments of i, f, g, o (LSTM), or of r, z, n and
-// the h part of n (GRU). Arguments, because the derivative of a gate that has rounded to 1 is not 0.
+enum class Cell { lstm, gru, rnn };
+
+// One forward step. `kept` stores values for the backward pass: the arguments of i, f, g, o (LSTM), of r, z, n and the
+// h part of n (GRU), or of tanh (RNN). Arguments, because the derivative of a gate that has rounded to 1 is not 0.
 template <class T>
 struct StepForward {
   std::int64_t rows = 0, cols = 0;
@@ -37,18 +39,22 @@ struct StepBackward {
   Rows<const T> last;          // the LSTM's c, the GRU's h
   Rows<const T> c;             // after the step: LSTM
   Rows<const T> dh, of_gates;  // gradients of the output, directly and through the next step's gates; may be null
-  // Gradient of the LSTM's c, or of the GRU's h without its gates. On entry: after the step. On return: before the
-  // step.
+  // Gradient of the LSTM's c, or of the GRU's h without its gates; the RNN has none. On entry: after the step. On
+  // return: before the step.
   Rows<T> carry;
-  Rows<T> dx, dh_gates;  // gradients of the x part and the h part of the gates; the LSTM has only dx
+  Rows<T> dx, dh_gates;  // gradients of the x part and the h part of the gates; only the GRU has two
+};
+
+template <class T>
+struct CellKernels {
+  void (*forward)(const StepForward<T>& s);
+  void (*backward)(const StepBackward<T>& s);
 };
 
 template <class T>
 struct RecurrentKernels {
-  void (*lstm)(const StepForward<T>& s);
-  void (*lstm_backward)(const StepBackward<T>& s);
-  void (*gru)(const StepForward<T>& s);
-  void (*gru_backward)(const StepBackward<T>& s);
+  CellKernels<T> cells[3];
+  const CellKernels<T>& of(Cell cell) const { return cells[static_cast<int>(cell)]; }
 };
 
 template <class IsaTag, class T>

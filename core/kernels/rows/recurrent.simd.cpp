@@ -99,11 +99,29 @@ void gru_backward(const StepBackward<T>& s) {
   });
 }
 
+template <class T>
+void rnn(const StepForward<T>& s) {
+  each_vector<T>(s.rows, s.cols, [&](std::int64_t r, std::int64_t j, auto access) {
+    const Vec<T> a = get(access, s.of_x, r, j) + get(access, s.of_h, r, j);
+    put(access, Vec<T>(xsimd::tanh(a)), s.h, r, j);
+    if (s.kept.at) put(access, a, s.kept, r, j);
+  });
+}
+
+template <class T>
+void rnn_backward(const StepBackward<T>& s) {
+  each_vector<T>(s.rows, s.cols, [&](std::int64_t r, std::int64_t j, auto access) {
+    const Vec<T> a = get(access, s.kept, r, j), dh = gradient_of_h(s, access, r, j);
+    put(access, math::times_tanh_slope<Vec<T>>(dh, a), s.dx, r, j);
+  });
+}
+
 }  // namespace
 
 template <class IsaTag, class T>
 const RecurrentKernels<T>& recurrent_table() {
-  static constexpr RecurrentKernels<T> table{lstm<T>, lstm_backward<T>, gru<T>, gru_backward<T>};
+  static constexpr RecurrentKernels<T> table{
+      {{lstm<T>, lstm_backward<T>}, {gru<T>, gru_backward<T>}, {rnn<T>, rnn_backward<T>}}};
   return table;
 }
 

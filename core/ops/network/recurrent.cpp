@@ -14,26 +14,42 @@
 namespace fit {
 namespace {
 
+using kernels::Cell;
 using kernels::panel_width;
 
-enum class Cell { lstm, gru };
-std::int64_t gates_of(Cell cell) { return cell == Cell::lstm ? 4 : 3; }
-const char* name_of(Cell cell) { return cell == Cell::lstm ? "lstm_steps" : "gru_steps"; }
+// What a step hands to the next one beside its gates: c, a part of h, or nothing.
+enum class Carry { c, h, nothing };
+
+struct Form {
+  const char* name;
+  std::int64_t gates, kept;  // of a feature; kept: the values for the backward pass
+  Carry carry;
+};
+const Form& form_of(Cell cell) {
+  static constexpr Form forms[] = {
+      {"lstm_steps", 4, 4, Carry::c}, {"gru_steps", 3, 4, Carry::h}, {"rnn_steps", 1, 1, Carry::nothing}};
+  return forms[static_cast<int>(cell)];
+}
 
 struct Sizes {
-  Sizes(Cell cell, const Tensor& x, const Tensor& h)
-      : G(gates_of(cell)), B(x.size(0)), T(x.size(1)), H(h.size(1)), weight_bytes(G * H * H * size_of(x.dtype())) {}
-  std::int64_t G, B, T, H, weight_bytes;
+  Sizes(const Form& form, const Tensor& x, const Tensor& h)
+      : G(form.gates),
+        kept(form.kept),
+        B(x.size(0)),
+        T(x.size(1)),
+        H(h.size(1)),
+        weight_bytes(G * H * H * size_of(x.dtype())) {}
+  std::int64_t G, kept, B, T, H, weight_bytes;
 };
 
-// x, weight, bias, h and, for the LSTM, c.
+// x, weight, bias, h and, if the cell has it, c.
 using Operands = std::vector<Tensor>;
 
 // ---- decomposition into operations: the definition, used for higher derivatives -------------------------------------
 
 std::vector<Tensor> composed(Cell cell, const Operands& in) {
   std::vector<Tensor> steps;
-  Tensor h = in[3], c = cell == Cell::lstm ? in[4] : Tensor();
+  Tensor h = in[3], c = in.size() > 4 ? in[4] : Tensor();
   for (const Tensor& now : unbind(in[0], 1)) {
     Tensor of_h = matmul(h, Transpose::no, in[1], Transpose::yes);
     if (in[2].defined()) of_h = of_h + in[2];
@@ -41,6 +57,8 @@ std::vector<Tensor> composed(Cell cell, const Operands& in) {
       const std::vector<Tensor> gates = chunk(now + of_h, 4, -1);
       c = sigmoid(gates[1]) * c + sigmoid(gates[0]) * tanh(gates[2]);
       h = sigmoid(gates[3]) * tanh(c);
+    } else if (cell == Cell::rnn) {
+      h = tanh(now + of_h);
     } else {
       const std::vector<Tensor> x = chunk(now, 3, -1), s = chunk(of_h, 3, -1);
       const Tensor r = sigmoid(x[0] + s[0]), of_z = x[1] + s[1], n = tanh(x[2] + r * s[2]);
@@ -115,7 +133,7 @@ void each_step(const Sizes& s, Direction direction, const Body& body) {
 
 // Values for the backward pass, besides inputs and outputs.
 struct Kept {
-  Tensor gates, c;  // [B, T, 4 H]; for the LSTM [B, T, H]
+  Tensor gates, c;  // [B, T, kept H], [B, T, H]
 };
 
 // The state before step t. `first` is [B, H], `all` the states after each step, [B, T, H].
@@ -130,7 +148,7 @@ struct ForwardStep {
   const Sizes& s;
   const Packed<T>& weight;
   const T *x = nullptr, *h0 = nullptr, *bias = nullptr;  // bias may be null
-  T *y = nullptr, *c = nullptr;                          // c: of the LSTM
+  T *y = nullptr, *c = nullptr;                          // c: if the cell has it
   T *all_c = nullptr, *gates = nullptr;                  // null if they are not kept
   void (*kernel)(const kernels::StepForward<T>&) = nullptr;
 
@@ -148,7 +166,7 @@ struct ForwardStep {
     f.rows = rows, f.cols = cols;
     f.of_x = kernels::Rows<const T>{x + t * GH, s.T * GH, s.H}.block(i, j);
     f.of_h = {of_h.get(), width, panel_width};
-    if (gates) f.kept = kernels::Rows<T>{gates + t * 4 * s.H, s.T * 4 * s.H, s.H}.block(i, j);
+    if (gates) f.kept = kernels::Rows<T>{gates + t * s.kept * s.H, s.T * s.kept * s.H, s.H}.block(i, j);
     f.last_h = last.block(i, j);
     f.h = step(y);
     if (c) {
@@ -159,30 +177,30 @@ struct ForwardStep {
   }
 };
 
-// Computes h of all steps and, for the LSTM, the last c. `kept` may be null.
+// Computes h of all steps and, if the cell has it, the last c. `kept` may be null.
 template <class T>
 std::vector<Tensor> forward(Cell cell, const Operands& in, Kept* kept) {
-  const Sizes s(cell, in[0], in[3]);
-  const bool lstm = cell == Cell::lstm;
-  Tensor y = Tensor::empty({s.B, s.T, s.H}, in[0].dtype()), c = lstm ? in[4].detach().clone() : Tensor();
-  if (kept) kept->gates = Tensor::empty({s.B, s.T, 4 * s.H}, y.dtype());
-  if (kept && lstm) kept->c = Tensor::empty(y.shape(), y.dtype());
+  const Form& form = form_of(cell);
+  const Sizes s(form, in[0], in[3]);
+  const bool has_c = form.carry == Carry::c;
+  Tensor y = Tensor::empty({s.B, s.T, s.H}, in[0].dtype()), c = has_c ? in[4].detach().clone() : Tensor();
+  if (kept) kept->gates = Tensor::empty({s.B, s.T, s.kept * s.H}, y.dtype());
+  if (kept && has_c) kept->c = Tensor::empty(y.shape(), y.dtype());
   kernels::GemmParams<T> p;
   p.n = p.k = p.ldb = s.H;
   p.transpose_b = true;
   const Packed<T> weight(p, in[1].data<T>().data(), s.G);
   detail::count_product(s.B, s.G * s.H, s.H, s.T);
-  const auto& kernels = FIT_KERNELS(kernels::recurrent_table, T);
   ForwardStep<T> step{s, weight};
   step.x = in[0].data<T>().data(), step.h0 = in[3].data<T>().data();
   if (in[2].defined()) step.bias = in[2].data<T>().data();
   step.y = y.fresh<T>();
-  if (lstm) step.c = c.fresh<T>();
+  if (has_c) step.c = c.fresh<T>();
   if (kept) step.gates = kept->gates.fresh<T>();
-  if (kept && lstm) step.all_c = kept->c.fresh<T>();
-  step.kernel = lstm ? kernels.lstm : kernels.gru;
+  if (kept && has_c) step.all_c = kept->c.fresh<T>();
+  step.kernel = FIT_KERNELS(kernels::recurrent_table, T).of(cell).forward;
   each_step(s, Direction::forwards, step);
-  if (kept && lstm) c = reshape(slice(kept->c, 1, s.T - 1, s.T), {s.B, s.H});
+  if (kept && has_c) c = reshape(slice(kept->c, 1, s.T - 1, s.T), {s.B, s.H});
   return {y, c};
 }
 
@@ -192,8 +210,8 @@ struct BackwardStep {
   const Sizes& s;
   const Packed<T>& weight;
   const T* gates = nullptr;
-  const T *first = nullptr, *states = nullptr;  // the LSTM's c or the GRU's h: at the start, after each step
-  const T *c = nullptr, *dy = nullptr;          // c: of the LSTM; dy may be null
+  const T *first = nullptr, *states = nullptr;  // c or, if the cell has none, h: at the start, after each step
+  const T *c = nullptr, *dy = nullptr;          // may be null
   T *carry = nullptr, *dx = nullptr, *dh_gates = nullptr;
   void (*kernel)(const kernels::StepBackward<T>&) = nullptr;
 
@@ -209,7 +227,7 @@ struct BackwardStep {
                       next.get(), panel_width, false);
       k.of_gates = {next.get(), panel_width};
     }
-    k.kept = kernels::Rows<const T>{gates + t * 4 * s.H, s.T * 4 * s.H, s.H}.block(i, j);
+    k.kept = kernels::Rows<const T>{gates + t * s.kept * s.H, s.T * s.kept * s.H, s.H}.block(i, j);
     k.last = state_before<T>(s, t, first, states).block(i, j);
     if (c) k.c = step(c);
     if (dy) k.dh = step(dy);
@@ -222,7 +240,7 @@ struct BackwardStep {
 
 // Gives the gradients that follow from that of the h part of all gates, of_h [B, T, G H], and from the carry of the
 // first step.
-void give_by_gates(Backward& b, const Tensor& of_h, const Tensor& carry, bool lstm) {
+void give_by_gates(Backward& b, const Tensor& of_h, const Tensor& carried, Carry carry) {
   const std::int64_t B = of_h.size(0), T = of_h.size(1), GH = of_h.size(2);
   const auto flat = [](const Tensor& t) { return reshape(t, {t.size(0) * t.size(1), t.size(2)}); };
   if (b.wants(1)) {
@@ -232,43 +250,45 @@ void give_by_gates(Backward& b, const Tensor& of_h, const Tensor& carry, bool ls
   if (b.wants(2)) b.give(2, of_h);
   if (b.wants(3)) {
     const Tensor dh = matmul(reshape(slice(of_h, 1, 0, 1), {B, GH}), b.x(1));
-    b.give(3, lstm ? dh : dh + carry);
+    b.give(3, carry == Carry::h ? dh + carried : dh);
   }
-  if (lstm && b.wants(4)) b.give(4, carry);
+  if (carry == Carry::c && b.wants(4)) b.give(4, carried);
 }
 
 // The node's inputs are Operands, its outputs those of forward(), its saved values Kept.
 template <class T>
 void give_fused(Backward& b, Cell cell) {
-  const bool lstm = cell == Cell::lstm;
+  const Form& form = form_of(cell);
+  const bool has_c = form.carry == Carry::c;
   const Tensor x = b.x(0), weight = b.x(1), h0 = b.x(3), y = b.y(), gates = b.saved(0);
-  const Sizes s(cell, x, h0);
+  const Sizes s(form, x, h0);
   const std::int64_t GH = s.G * s.H;
-  const Tensor first = lstm ? b.x(4) : h0, states = lstm ? b.saved(1) : y;
+  const Tensor first = has_c ? b.x(4) : h0, states = has_c ? b.saved(1) : y;
   const Tensor dy = b.has_dy(0) ? b.dy(0) : Tensor();
-  Tensor carry = lstm && b.has_dy(1) ? b.dy(1).clone() : zeros(h0.shape(), x.dtype());
-  Tensor dx = Tensor::empty(x.shape(), x.dtype()), of_h = lstm ? dx : Tensor::empty(x.shape(), x.dtype());
+  Tensor carried = has_c && b.has_dy(1) ? b.dy(1).clone() : zeros(h0.shape(), x.dtype());
+  Tensor dx = Tensor::empty(x.shape(), x.dtype());
+  Tensor of_h = cell == Cell::gru ? Tensor::empty(x.shape(), x.dtype()) : dx;
   kernels::GemmParams<T> p;
   p.n = p.ldb = s.H;
   p.k = GH;
   const Packed<T> packed(p, weight.data<T>().data(), 1);
   detail::count_product(s.B, s.H, GH, s.T - 1);
-  const auto& kernels = FIT_KERNELS(kernels::recurrent_table, T);
   BackwardStep<T> step{s, packed};
   step.gates = gates.data<T>().data(), step.first = first.data<T>().data(), step.states = states.data<T>().data();
-  if (lstm) step.c = step.states;
+  if (has_c) step.c = step.states;
   if (dy.defined()) step.dy = dy.data<T>().data();
-  step.carry = carry.fresh<T>(), step.dx = dx.fresh<T>(), step.dh_gates = of_h.fresh<T>();
-  step.kernel = lstm ? kernels.lstm_backward : kernels.gru_backward;
+  step.carry = carried.fresh<T>(), step.dx = dx.fresh<T>(), step.dh_gates = of_h.fresh<T>();
+  step.kernel = FIT_KERNELS(kernels::recurrent_table, T).of(cell).backward;
   each_step(s, Direction::backwards, step);
-  give_by_gates(b, of_h, carry, lstm);
+  give_by_gates(b, of_h, carried, form.carry);
   b.give(0, dx);
 }
 
-// ---- shared by both cells -------------------------------------------------------------------------------------------
+// ---- shared by all cells --------------------------------------------------------------------------------------------
 
 std::vector<Tensor> steps(Cell cell, const Operands& in) {
-  const char* const op = name_of(cell);
+  const Form& form = form_of(cell);
+  const char* const op = form.name;
   const char* const names[] = {"x", "weight", "bias", "h", "c"};
   const Autocast exact(float32);
   DType type{};
@@ -277,16 +297,16 @@ std::vector<Tensor> steps(Cell cell, const Operands& in) {
     check::floating(op, names[i], in[i]);
     type = i == 0 ? in[i].dtype() : promote(type, in[i].dtype());
   }
-  const std::int64_t G = gates_of(cell);
+  const std::int64_t G = form.gates;
   const Tensor &x = in[0], &h = in[3];
   if (h.rank() != 2) check::fail(op, "h has shape ", h.shape(), ": it must be [B, H]");
   const std::int64_t B = h.size(0), H = h.size(1);
   if (x.rank() != 3 || x.size(0) != B || x.size(1) == 0 || x.size(2) != G * H)
     check::fail(op, "x has shape ", x.shape(), ", h ", h.shape(), ": x must be [", B, ", T, ", G * H,
-                "] with T at least 1, ", G, " gates of the size of h");
+                "] with T at least 1, ", G, G == 1 ? " gate" : " gates", " of the size of h");
   check::shape(op, "weight", in[1], {G * H, H});
   if (in[2].defined()) check::shape(op, "bias", in[2], {G * H});
-  if (cell == Cell::lstm) check::shape(op, "c", in[4], h.shape());
+  if (form.carry == Carry::c) check::shape(op, "c", in[4], h.shape());
   type = compute_dtype(Precision::rounded, type);
   return with_precision(Precision::rounded, in, [&](Operands in) {
     for (Tensor& t : in)
@@ -299,7 +319,7 @@ std::vector<Tensor> steps(Cell cell, const Operands& in) {
       dispatch_compute_floating(type,
                                 [&](auto zero) { y = forward<decltype(zero)>(cell, in, recorded ? &kept : nullptr); });
     }
-    if (cell == Cell::gru) y.pop_back();
+    if (!y[1].defined()) y.pop_back();
     record(op, in, y, keep::inputs | keep::output | keep::saved(kept.gates, kept.c), [cell](Backward& b) {
       if (b.recording())
         give_by_decomposition(b, [cell](const Operands& in) { return composed(cell, in); });
@@ -320,6 +340,10 @@ std::pair<Tensor, Tensor> lstm_steps(const Tensor& x, const Tensor& weight, cons
 
 Tensor gru_steps(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& h) {
   return steps(Cell::gru, {x, weight, bias, h})[0];
+}
+
+Tensor rnn_steps(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& h) {
+  return steps(Cell::rnn, {x, weight, bias, h})[0];
 }
 
 }  // namespace fit

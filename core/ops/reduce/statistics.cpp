@@ -1,8 +1,10 @@
-// median, quantile, unique, bincount, histogram: by choosing, sorting and counting.
+// median, quantile, unique, searchsorted, bincount, histogram: by choosing, sorting and counting.
 #include <algorithm>
 #include <cmath>
 
+#include "fit/graph/graph.hpp"
 #include "fit/ops/ops.hpp"
+#include "fit/threads/parallel.hpp"
 #include "ops/common/precision.hpp"
 #include "ops/index/axis_slices.hpp"
 #include "ops/reduce/ranked.hpp"
@@ -97,6 +99,53 @@ Unique unique(const Tensor& x) {
   u.values = index_select(sorted, 0, tensor(first, {found}));
   u.counts = tensor(counts, {found});
   return u;
+}
+
+namespace {
+
+// The order of sort(): NaN is last.
+template <class T>
+bool below(T a, T b) {
+  return a < b || (a == a && b != b);  // NOLINT(misc-redundant-expression)
+}
+
+void expect_searchable(const Tensor& sorted, const Tensor& values) {
+  constexpr const char* op = "searchsorted";
+  check::defined(op, "sorted", sorted);
+  check::defined(op, "values", values);
+  if (sorted.dtype() != values.dtype())
+    check::fail(op, "sorted is ", sorted.dtype(), ", values ", values.dtype(), ": convert one of them by to()");
+  const int last = sorted.rank() - 1;
+  const bool alike =
+      last >= 0 && values.rank() == sorted.rank() && sorted.shape().with(last, 1) == values.shape().with(last, 1);
+  if (last != 0 && !alike)
+    check::fail(op, "sorted has shape ", sorted.shape(), ", values ", values.shape(),
+                ": sorted must be [N], or have the leading axes of values");
+}
+
+}  // namespace
+
+Tensor searchsorted(const Tensor& sorted, const Tensor& values, Side side) {
+  expect_searchable(sorted, values);
+  Tensor places = Tensor::empty(values.shape(), int64);
+  const std::int64_t n = sorted.size(-1), m = sorted.rank() == 1 ? values.numel() : values.size(-1);
+  dispatch(sorted.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const auto rows = sorted.data<T>(), all = values.data<T>();
+    for (std::int64_t i = 1; i < rows.size(); ++i)
+      if (i % n != 0 && below(rows[i], rows[i - 1]))
+        check::fail("searchsorted", "sorted does not ascend: element ", i % n, " of a row is below the one before");
+    std::int64_t* const to = places.fresh<std::int64_t>();
+    parallel_for(values.numel(), 1 << 10, [&](std::int64_t i, std::int64_t end) {
+      for (; i < end; ++i) {
+        const T* const row = rows.data() + (sorted.rank() == 1 ? 0 : i / m * n);
+        const T* const at = side == Side::left ? std::lower_bound(row, row + n, all[i], below<T>)
+                                               : std::upper_bound(row, row + n, all[i], below<T>);
+        to[i] = at - row;
+      }
+    });
+  });
+  return detail::unrecorded("searchsorted", {sorted, values}, std::move(places));
 }
 
 Tensor bincount(const Tensor& ids, const Tensor& weights, std::int64_t minimum) {

@@ -287,6 +287,7 @@ void layers() {
   write("layer_batch_norm", nothing(), {images}, batch, 1, {more_images});
   layer("lstm", nn::LSTM(8, 6, nn::RecurrentOptions().num_layers(2)), x, 2, other);
   layer("gru", nn::GRU(8, 6), x, 2, other);
+  layer("rnn", nn::RNN(8, 6), x, 2, other);
   layer("gru_both", nn::GRU(8, 6, nn::RecurrentOptions().bidirectional(true).bias(false)), x, 2, other);
   layer("vision", VisionTransformer(), randn({2, 8, 8}), 1, randn({5, 8, 8}));
   layer("embedding", nn::Embedding(11, 8), randint(0, 11, {2, 5}), 2, randint(0, 11, {4, 3}));

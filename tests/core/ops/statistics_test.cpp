@@ -158,6 +158,33 @@ TEST_CASE("argsort, unique, bincount and histogram count", "[statistics]") {
   CHECK(values(cumprod(tensor({{1, 2}, {3, 4}, {5, 6}}), 0)) == V{1, 2, 3, 8, 15, 48});
 }
 
+TEST_CASE("searchsorted counts the elements below", "[statistics]") {
+  Generator g(5);
+  for (const DType dtype : {float32, float64, bfloat16, int64, boolean})
+    for (const Shape& shape : {Shape{40}, Shape{3, 5, 40}, Shape{3, 5, 0}})
+      for (const Side side : {Side::left, Side::right}) {
+        INFO(dtype << ' ' << shape);
+        const Tensor rows = sort(randint(0, 9, shape, g).to(dtype)).first, x = randint(-1, 11, {3, 5, 7}, g).to(dtype);
+        const Tensor row = rows.unsqueeze(-2), each = x.unsqueeze(-1);
+        const Tensor counts = sum((side == Side::left ? row < each : row <= each).to(int64), -1);
+        CHECK(equal(searchsorted(rows, x, side), counts));
+      }
+  const Tensor ends = tensor({-INFINITY, -0., 1., INFINITY, NAN, NAN}), x = tensor({0., 0.5, INFINITY, NAN, -INFINITY});
+  CHECK(values(searchsorted(ends, x)) == V{1, 2, 3, 4, 0});
+  CHECK(values(searchsorted(ends, x, Side::right)) == V{2, 2, 4, 6, 1});
+  CHECK(searchsorted(ends, tensor(2.)).shape() == Shape{});
+  const Tensor many = rand({5000}, float32, g);  // on several threads
+  CHECK(equal(searchsorted(arange(1024) / 1024, many, Side::right), floor(many * 1024).to(int64) + 1));
+  CHECK_THROWS_WITH(searchsorted(tensor({1., 2., 1.5}), x),
+                    "[searchsorted] sorted does not ascend: element 2 of a row is below the one before");
+  CHECK_THROWS_WITH(searchsorted(tensor({1., NAN, 1.5}), x), Catch::Contains("does not ascend"));
+  CHECK_THROWS_WITH(searchsorted(tensor({1, 2}), x),
+                    "[searchsorted] sorted is int64, values float32: convert one of them by to()");
+  CHECK_THROWS_WITH(searchsorted(zeros({2, 3}), x),
+                    "[searchsorted] sorted has shape [2, 3], values [5]: sorted must be [N], or have the leading axes "
+                    "of values");
+}
+
 TEST_CASE("multinomial draws by weight", "[statistics]") {
   Generator g(3);
   const Tensor weights = tensor({1., 0., 3., 0.});

@@ -36,6 +36,12 @@ static std::vector<Tensor> gru_by_hand(const std::vector<Tensor>& in) {
   return {stack(all, 1)};
 }
 
+static std::vector<Tensor> rnn_by_hand(const std::vector<Tensor>& in) {
+  std::vector<Tensor> all{in[3]};
+  for (const Tensor& x : unbind(in[0], 1)) all.push_back(tanh(x + of_h(all.back(), in[1], in[2])));
+  return {stack({all.begin() + 1, all.end()}, 1)};
+}
+
 static std::vector<OpRow> recurrent_ops() {
   const auto lstm = [](const auto& in) {
     const auto [h, c] = lstm_steps(in[0], in[1] * size_of_weights, in[2], in[3], in[4]);
@@ -91,6 +97,21 @@ static std::vector<OpRow> recurrent_ops() {
           .bad("weight has shape [8, 2]: it must be [6, 2]",
                [] {
                  gru_steps(zeros({2, 3, 6}), zeros({8, 2}), {}, zeros({2, 2}));
+               }),
+      OpRow("rnn_steps", [](const auto& in) { return rnn_steps(in[0], in[1] * size_of_weights, in[2], in[3]); })
+          .optional(2)
+          .equals(rnn_by_hand)
+          .on({{2, 3, 2}, {2, 2}, {2}, {2, 2}})
+          .on({{1, 1, 1}, {1, 1}, {1}, {1, 1}})
+          .on({{0, 2, 1}, {1, 1}, {1}, {0, 1}})
+          .large({{53, 3, 70}, {70, 70}, {70}, {53, 70}})
+          .bad("x has shape [2, 3, 4], h [2, 2]: x must be [2, T, 2] with T at least 1, 1 gate of the size of h",
+               [] {
+                 rnn_steps(zeros({2, 3, 4}), zeros({2, 2}), {}, zeros({2, 2}));
+               })
+          .bad("weight has shape [4, 2]: it must be [2, 2]",
+               [] {
+                 rnn_steps(zeros({2, 3, 2}), zeros({4, 2}), {}, zeros({2, 2}));
                }),
   };
 }

@@ -287,7 +287,7 @@ TEST_CASE("logsumexp keeps the small terms beside a maximum near 0", "[tails]") 
   });
 }
 
-TEST_CASE("saturated gates of an LSTM and a GRU still have slopes", "[tails]") {
+TEST_CASE("saturated gates of recurrent cells still have slopes", "[tails]") {
   for (const DType t : {float32, float64}) {
     const double a = t == float32 ? 20 : 40, unit = t == float32 ? 1e-5 : 1e-13;
     const auto gradient = [&](FunctionRef<Tensor(const Tensor&)> steps, std::int64_t gates) {
@@ -315,6 +315,8 @@ TEST_CASE("saturated gates of an LSTM and a GRU still have slopes", "[tails]") {
     const auto gru = gradient([&](const Tensor& x) { return gru_steps(x, zeros({3, 1}, t), Tensor(), h); }, 3);
     CHECK(gru[1] == Approx(-0.5 * e).epsilon(unit).margin(0));       // (h - n) s'(z)
     CHECK(gru[2] == Approx(4 * e * e * e).epsilon(unit).margin(0));  // (1 - z) tanh'(n)
+    const auto rnn = gradient([&](const Tensor& x) { return rnn_steps(x, zeros({1, 1}, t), Tensor(), h); }, 1);
+    CHECK(rnn[0] == Approx(4 * e * e).epsilon(unit).margin(0));  // tanh'(x)
   }
 }
 

@@ -137,6 +137,7 @@ TEST_CASE("Members and functions are one list", "[interface]") {
                                         "normalize",
                                         "cosine_similarity",
                                         "cdist",
+                                        "searchsorted",
                                         "pad",
                                         "fold",
                                         "addmm",

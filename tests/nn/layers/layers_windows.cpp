@@ -41,6 +41,8 @@ std::vector<LayerRow> window_layers() {
       }).on({{1, 2, 4, 3}}),
       layer_row([] { return nn::PixelShuffle(2); }).on({{1, 4, 2, 3}}),
       layer_row([] { return nn::PixelUnshuffle(2); }).on({{1, 2, 2, 4}}),
+      layer_row([] { return nn::RNN(3, 2); }).on({{2, 4, 3}}),
+      layer_row([] { return nn::RNN(3, 2, deep()); }).on({{2, 4, 3}}),
   };
 }
 const RegisterLayers window_rows(window_layers);

@@ -1,4 +1,4 @@
-// LSTM and GRU beside PyTorch's (tests/golden/training.py, packed.py).
+// LSTM, GRU and RNN beside PyTorch's (tests/golden/training.py, packed.py).
 #include "fit/nn/layers/recurrent.hpp"
 
 #include "fit/io/npz.hpp"
@@ -66,6 +66,10 @@ TEST_CASE("recurrent layers agree with PyTorch, whose weights they load by name"
       agrees<nn::GRU>(all, "gru_deep", deep);
       agrees<nn::LSTM>(all, "lstm_both", both);
       agrees<nn::GRU>(all, "gru_both", both);
+      if (under(all, "recurrent/rnn_plain/").empty()) return;
+      agrees<nn::RNN>(all, "rnn_plain", {});
+      agrees<nn::RNN>(all, "rnn_deep", deep);
+      agrees<nn::RNN>(all, "rnn_both", both);
     });
   }
 }

@@ -181,6 +181,7 @@ TEST_CASE("recurrent layers give a sequence the same outputs in any company", "[
     for (const DType dtype : {float32, bfloat16}) {
       check(nn::LSTM(30, 20, options), dtype);
       check(nn::GRU(30, 20, options), dtype);
+      check(nn::RNN(30, 20, options), dtype);
     }
   });
 }

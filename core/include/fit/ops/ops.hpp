@@ -467,6 +467,12 @@ std::pair<Tensor, Tensor> sort(const Tensor& x, int axis = -1, SortOrder order =
 /// {values, ids (int64)} of the k largest (or smallest) along an axis, sorted, the most extreme first.
 std::pair<Tensor, Tensor> topk(const Tensor& x, std::int64_t k, int axis = -1, Extremes which = {});
 Tensor argsort(const Tensor& x, int axis = -1, SortOrder order = {});  ///< the ids of sort()
+/// Where values that equal an element are inserted: before it, or behind it.
+enum class Side { left, right };
+/// How many elements of `sorted` are below each of `values` (Side::right: or equal to it), int64: inserted at this
+/// place, it keeps the order. sorted [N] for values of any shape, or [..., N] with the leading axes of values [..., M].
+/// NaN is the largest number. Throws Error unless `sorted` ascends and both have one type.
+Tensor searchsorted(const Tensor& sorted, const Tensor& values, Side side = Side::left);
 /// The result of unique(): the distinct values in ascending order; for each element of x its index in values (int64,
 /// x's shape); how often each value occurs (int64).
 struct Unique {

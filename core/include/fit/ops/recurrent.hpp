@@ -3,8 +3,8 @@
 
 #include "fit/tensor/tensor.hpp"
 
-// All steps of a recurrent layer as one operation, for nn::LSTM and nn::GRU (fit/nn/layers/recurrent.hpp). B sequences
-// of T >= 1 steps, H features. Computed in the widest type of the operands, bfloat16 in float32, also under Autocast.
+// All steps of a recurrent layer as one operation, for the layers of fit/nn/layers/recurrent.hpp. B sequences of T >=
+// 1 steps, H features. Computed in the widest type of the operands, bfloat16 in float32, also under Autocast.
 // They throw Error if the shapes of the operands don't agree.
 namespace fit {
 
@@ -22,5 +22,11 @@ std::pair<Tensor, Tensor> lstm_steps(const Tensor& x, const Tensor& weight, cons
 ///     s = h weight' + bias;  r = sigmoid(x_r + s_r);  z = sigmoid(x_z + s_z)
 ///     n = tanh(x_n + r s_n);  h = n + z (h - n)
 Tensor gru_steps(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& h);
+
+/// The steps of Elman's network (1990) from h [B, H]. Returns h of all steps, [B, T, H]. x [B, T, H] is the input's
+/// part. weight is [H, H]; bias is [H] or undefined:
+///
+///     h = tanh(x_t + h weight' + bias)
+Tensor rnn_steps(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& h);
 
 }  // namespace fit

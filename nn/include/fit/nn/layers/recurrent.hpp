@@ -9,7 +9,7 @@
 
 namespace fit::nn {
 
-/// The options of LSTM and GRU.
+/// The options of LSTM, GRU and RNN.
 struct RecurrentOptions {
   FIT_OPTION(std::int64_t, num_layers) = 1;  ///< The number of layers: each reads the outputs of the layer below.
   FIT_OPTION(bool, bias) = true;             ///< Whether there are bias_ih and bias_hh.
@@ -29,7 +29,7 @@ struct RecurrentResult {
   RecurrentState state;
 };
 
-/// The base of LSTM and GRU. Names and layouts of parameters are PyTorch's, so PyTorch's weights load directly:
+/// The base of LSTM, GRU and RNN. Names and layouts of parameters are PyTorch's, so PyTorch's weights load directly:
 /// weight_ih_l0 [gates H, in], weight_hh_l0 [gates H, H], bias_ih_l0, bias_hh_l0 [gates H], then l1 … The backward
 /// direction has the suffix _reverse. The initial values are uniform in ±1/sqrt(H). The batch is the first axis
 /// (PyTorch: batch_first = True).
@@ -93,6 +93,14 @@ class GRU final : public Recurrent {
  public:
   GRU(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options = {});
   explicit GRU(...) = delete;  // give (input_size, hidden_size, RecurrentOptions()…)
+  void fields(Fields& f) override;
+};
+
+/// Elman 1990: h' = tanh(x's + h's), with one gate. It does not use c.
+class RNN final : public Recurrent {
+ public:
+  RNN(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options = {});
+  explicit RNN(...) = delete;  // give (input_size, hidden_size, RecurrentOptions()…)
   void fields(Fields& f) override;
 };
 
