@@ -185,7 +185,7 @@ void race(example::Example& e, const Tensor& letters, const Tensor& validation, 
     page.add({{"step", ++step}, {"loss", loss}, {"lr", lr}, {"tokens", tokens_of(1)}});
     losses += loss, ++seen;
     training.checkpoint.step = step;
-    if (file != "none" && step % every == 0) training.checkpoint.save(file);
+    if (e.given("--checkpoint") && step % every == 0) training.checkpoint.save(file);
     last = step == training.steps || minutes_since(start) > minutes;
     const bool due = step % every == 0 && (2 * step >= training.steps || step % (5 * every) == 0);
     if (!due && !last) continue;

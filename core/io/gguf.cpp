@@ -20,7 +20,6 @@ constexpr std::int64_t value_bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};
 
 constexpr std::uint32_t gguf_magic = 0x46554747;  // "GGUF"
 constexpr std::int64_t default_alignment = 32;
-constexpr std::uint64_t longest_name = 4096;
 
 std::int64_t padded(std::int64_t at, std::int64_t alignment) { return (at + alignment - 1) / alignment * alignment; }
 

@@ -24,7 +24,6 @@ constexpr const char* op = "load_safetensors";
 constexpr std::int64_t length_bytes = 8;
 constexpr std::uint64_t longest_header = 100'000'000;  // the reference's limit
 constexpr char metadata_key[] = "__metadata__";
-constexpr std::size_t longest_name = 4096;
 
 // ---- the header ---------------------------------------------------------------------------------------------------
 
@@ -38,7 +37,7 @@ struct Entry {
 // The reason why a tensor can't have this name; null if it can. The JSON reader and writer check for valid UTF-8.
 const char* wrong_name(const std::string& name) {
   if (name.empty()) return "is empty";
-  if (name.size() > longest_name) return "is longer than 4096 bytes";
+  if (name.size() > io::longest_name) return "is longer than 4096 bytes";
   if (name == metadata_key) return "is that of the strings";
   for (const unsigned char c : name)
     if (c < ' ' || c == 0x7F) return "holds a character that can't be printed";
@@ -149,7 +148,7 @@ io::Json read_header(io::InputFile& file) {
     file.fail("byte 8: expected the header to begin with '{', found '", io::shown(text.substr(0, 8)), "'");
   const std::size_t end = text.find_last_not_of(' ');
   if (text[end] != '}') file.fail("byte ", 8 + end, ": expected the header to end with '}' and spaces");
-  return io::parse_json(file, text, {3, 32, longest_name});
+  return io::parse_json(file, text, {3, 32, io::longest_name});
 }
 
 // How large tensors are read: immediately, or on demand through a memory mapping.
@@ -204,7 +203,7 @@ std::vector<io::Stored> open_one(const std::string& path, Large large,
 // {"metadata": {…}, "weight_map": {name: file}}.
 std::map<std::string, std::vector<std::string>> read_index(io::InputFile& file) {
   if (file.size() > static_cast<std::int64_t>(longest_header)) file.fail("the index has more than 100000000 bytes");
-  const io::Json json = io::parse_json(file, file.rest(), {3, 32, longest_name});
+  const io::Json json = io::parse_json(file, file.rest(), {3, 32, io::longest_name});
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
     file.fail("expected an index: an object with a weight_map, from names to files");
   std::map<std::string, std::vector<std::string>> files;

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <string>
@@ -8,6 +9,9 @@
 #include "fit/tensor/state_dict.hpp"
 
 namespace fit::io {
+
+/// The most bytes that the name of a tensor may have in a file.
+inline constexpr std::size_t longest_name = 4096;
 
 /// A tensor in a file. Each call of read() reads it again.
 struct Stored {
