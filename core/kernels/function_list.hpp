@@ -2,6 +2,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/acc_type.hpp"
+
 // The unary functions by their names. Their formulas are in kernels/functions.hpp.
 namespace fit {
 class Tensor;
@@ -57,9 +59,9 @@ namespace fit::kernels {
 template <class T>
 struct FunctionKernels {
   // y[i] = f(x[i], p). y may be x.
-  void (*forward)(T* y, const T* x, std::int64_t n, T p);
+  void (*forward)(T* y, const T* x, std::int64_t n, AccT<T> p);
   // dx[i] = df(dy[i], v[i], p). dx may be dy or v.
-  void (*backward)(T* dx, const T* dy, const T* v, std::int64_t n, T p);
+  void (*backward)(T* dx, const T* dy, const T* v, std::int64_t n, AccT<T> p);
 };
 
 namespace function_kernels {
@@ -78,6 +80,7 @@ struct Function {
   bool float32;      // whether Autocast computes it in float32
   const FunctionKernels<float>& (*float_kernels)();
   const FunctionKernels<double>& (*double_kernels)();
+  const FunctionKernels<BFloat16>& (*bf16_kernels)();
   Tensor (*ddf)(const Tensor& v, double p);
 
 #define X(name, Formula) static const Function name;
@@ -90,6 +93,8 @@ template <class T>
 const FunctionKernels<T>& function(const Function& f) {
   if constexpr (std::is_same_v<T, float>)
     return f.float_kernels();
+  else if constexpr (narrow<T>)
+    return f.bf16_kernels();
   else
     return f.double_kernels();
 }

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/simd/simd.hpp"
+#include "kernels/simd/narrow.hpp"
 #include "kernels/simd/transpose.hpp"
 
 namespace fit::kernels {

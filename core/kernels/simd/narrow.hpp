@@ -67,5 +67,46 @@ inline void store_part(const V& v, BFloat16* p, std::int64_t n) {
 #endif
 }
 
+// Loads a vector of double.
+template <class V>
+inline V load_wide(const BFloat16* p) {
+#if defined(__AVX512F__)
+  const __m256i w = _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i*)p)), 16);
+  return V(_mm512_cvtps_pd(_mm256_castsi256_ps(w)));
+#elif defined(__AVX2__)
+  const __m128i w = _mm_slli_epi32(_mm_cvtepu16_epi32(_mm_loadl_epi64((const __m128i*)p)), 16);
+  return V(_mm256_cvtps_pd(_mm_castsi128_ps(w)));
+#else
+  alignas(64) double buffer[V::size];
+  for (std::size_t i = 0; i < V::size; ++i) buffer[i] = static_cast<float>(p[i]);
+  return V::load_aligned(buffer);
+#endif
+}
+
+// The first n < V::size numbers; the other lanes are 0.
+template <class V, class T>
+inline V load_wide_part(const T* p, std::int64_t n) {
+  T buffer[V::size] = {};
+  copy_part<V::size>(p, n, buffer);
+  return load_wide<V>(buffer);
+}
+
+// A register of BFloat16 as two vectors of float: its even and its odd lanes. In memory order, lanes would have to
+// cross the register, which takes several instructions.
+struct EvenOdd {
+  static constexpr std::int64_t size = 2 * Vec<float>::size;
+  Vec<float> at[2];
+
+  static EvenOdd load(const BFloat16* p) {
+    FloatBits w;
+    __builtin_memcpy(&w, p, sizeof w);
+    return {{float_of(w << 16), float_of(w & 0xffff0000u)}};
+  }
+  void store(BFloat16* p) const {
+    const FloatBits w = round_bf16(at[0]) >> 16 | (round_bf16(at[1]) & 0xffff0000u);
+    __builtin_memcpy(p, &w, sizeof w);
+  }
+};
+
 }  // namespace FIT_ISA_NAMESPACE
 }  // namespace fit::kernels

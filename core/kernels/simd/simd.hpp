@@ -140,14 +140,6 @@ inline V load_wide(const float* p) {
 #endif
 }
 
-// The first n < V::size of them; the other lanes are 0.
-template <class V, class T>
-inline V load_wide_part(const T* p, std::int64_t n) {
-  T buffer[V::size] = {};
-  copy_part<V::size>(p, n, buffer);
-  return load_wide<V>(buffer);
-}
-
 template <class V, class T>
 inline void store_part(const V& v, T* p, std::int64_t n) {
 #if defined(__AVX512F__)
