@@ -25,12 +25,10 @@ Tensor Tensor::to(DType target) const {
       using From = decltype(from);
       using To = decltype(to);
       run_unary<To, From>(y, *this, [](To* out, const From* x, std::int64_t n) {
-        if constexpr (narrow<From> && std::is_same_v<To, AccT<From>>)
-          kernels::widen(out, x, n);
-        else if constexpr (narrow<To> && std::is_same_v<From, AccT<To>>)
-          kernels::round(out, x, n);
-        else
+        if constexpr (std::is_same_v<From, std::int8_t> || std::is_same_v<To, std::int8_t> || std::is_same_v<To, From>)
           for (std::int64_t i = 0; i < n; ++i) out[i] = convert<To>(x[i]);
+        else
+          kernels::convert_run(out, x, n);
       });
     });
   });
