@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "fit/base/bfloat16.hpp"
 #include "kernels/simd/isa.hpp"
 #include "kernels/simd/reference.hpp"
 
@@ -89,6 +90,16 @@ struct Reduce {
 
 template <class IsaTag, class T>
 const Reduce<T>& reduce_table();
+
+/// acc[k] += the sum of the elements of output k, for T = int64 or bool; it wraps around.
+template <class T>
+using IntegerSum = void (*)(std::int64_t* acc, const T* x, std::int64_t kept, std::int64_t ks, std::int64_t reduced,
+                            std::int64_t rs);
+template <class IsaTag, class T>
+IntegerSum<T> integer_sum();
+/// Reduce<T>::sum, also for BFloat16.
+template <class IsaTag, class T>
+Fold<T> floating_sum();
 
 template <class T>
 const Reduce<T>& reduce() {

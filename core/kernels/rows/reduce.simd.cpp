@@ -147,6 +147,27 @@ void fold(double* acc, const T* x, const double* centre, std::int64_t kept, std:
     acc[k] = Op::combine(acc[k], fold_run<Op>(x + k * ks, reduced, centre ? centre[k] : 0.0));
 }
 
+// The compiler vectorises these sums: their order does not matter.
+template <class T>
+void sum_integers(std::int64_t* acc, const T* x, std::int64_t kept, std::int64_t ks, std::int64_t reduced,
+                  std::int64_t rs) {
+  using Element = std::conditional_t<std::is_same_v<T, bool>, unsigned char, T>;
+  const auto* const from = reinterpret_cast<const Element*>(x);
+  const auto added = [](std::uint64_t a, auto b) {
+    return static_cast<std::int64_t>(a + static_cast<std::uint64_t>(b));
+  };
+  if (rs == 1) {
+    for (std::int64_t k = 0; k < kept; ++k) {
+      std::int64_t total = 0;
+      for (std::int64_t i = 0; i < reduced; ++i) total = added(static_cast<std::uint64_t>(total), from[k * ks + i]);
+      acc[k] = added(static_cast<std::uint64_t>(acc[k]), total);
+    }
+  } else {
+    for (std::int64_t i = 0; i < reduced; ++i)
+      for (std::int64_t k = 0; k < kept; ++k) acc[k] = added(static_cast<std::uint64_t>(acc[k]), from[k + i * rs]);
+  }
+}
+
 template <class T>
 std::int64_t find(const T* x, std::int64_t n, T value) {
   using V = Vec<T>;
@@ -170,5 +191,20 @@ const Reduce<T>& reduce_table() {
 
 template const Reduce<float>& reduce_table<FIT_ISA, float>();
 template const Reduce<double>& reduce_table<FIT_ISA, double>();
+
+template <class IsaTag, class T>
+IntegerSum<T> integer_sum() {
+  return sum_integers<T>;
+}
+template IntegerSum<std::int64_t> integer_sum<FIT_ISA, std::int64_t>();
+template IntegerSum<bool> integer_sum<FIT_ISA, bool>();
+
+template <class IsaTag, class T>
+Fold<T> floating_sum() {
+  return fold<Sum, T>;
+}
+template Fold<float> floating_sum<FIT_ISA, float>();
+template Fold<double> floating_sum<FIT_ISA, double>();
+template Fold<BFloat16> floating_sum<FIT_ISA, BFloat16>();
 
 }  // namespace fit::kernels

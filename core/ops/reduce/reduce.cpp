@@ -51,13 +51,16 @@ void each_sum(const Reduction& r, const Tensor& x, const Finish& finish) {
     each_total<T>(
         r, x,
         [&r](const Tensor& of, const auto& done) {
-          fold_floating<T>(r, of, 0.0, kernels::reduce<AccT<T>>().sum, nullptr, std::plus<>(), done);
+          fold_floating<T>(r, of, 0.0, FIT_KERNELS(kernels::floating_sum, T), nullptr, std::plus<>(), done);
         },
         [](double total) { return std::isfinite(total) ? 1 : total; }, finish);
   } else {
-    constexpr auto add = [](auto a, auto b) { return Add::integers(a, b); };
-    fold_plain<std::int64_t>(r, x.data<T>().data(), std::int64_t{0}, add, add,
-                             [&](std::int64_t i, std::int64_t total) { finish(i, total, 1); });
+    const auto done = [&](std::int64_t i, std::int64_t total) { finish(i, total, 1); };
+    r.fold<std::int64_t>(
+        0,
+        [kernel = FIT_KERNELS(kernels::integer_sum, T), from = x.data<T>().data()](
+            std::int64_t* acc, std::int64_t at, std::int64_t, auto... block) { kernel(acc, from + at, block...); },
+        [](auto a, auto b) { return Add::integers(a, b); }, each_output<std::int64_t>(done));
   }
 }
 

@@ -102,33 +102,39 @@ void fold_plain(const Reduction& r, const T* x, Acc identity, const F& f, Functi
       combine, each_output<Acc>(finish));
 }
 
-/// Calls a kernel on a block of numbers: of a narrow T in parts, some rows or a part of one row, which stay in the L1
-/// cache.
-template <class T>
-void fold_block(kernels::Fold<AccT<T>> kernel, double* acc, const T* x, const double* centre, std::int64_t kept,
-                std::int64_t ks, std::int64_t reduced, std::int64_t rs) {
+/// Calls a kernel, which reads T or AccT<T>, on a block of numbers: of a narrow T in parts, some rows or a part of one
+/// row, which stay in the L1 cache if they are converted for it. The results are the same for both kernels.
+template <class T, class Kernel>
+void fold_block(Kernel kernel, double* acc, const T* x, const double* centre, std::int64_t kept, std::int64_t ks,
+                std::int64_t reduced, std::int64_t rs) {
   if constexpr (!narrow<T>) return kernel(acc, x, centre, kept, ks, reduced, rs);
   constexpr std::int64_t capacity = 4096;
-  kernels::WideBlock<T, capacity> wide;
+  constexpr bool reads_narrow = std::is_same_v<Kernel, kernels::Fold<T>>;
+  [[maybe_unused]] kernels::WideBlock<std::conditional_t<reads_narrow, AccT<T>, T>, capacity> wide;
   const bool rows = rs == 1;  // otherwise columns: reduced elements are rs apart
   const std::int64_t length = rows ? reduced : kept, count = rows ? kept : reduced, step = rows ? ks : rs;
   for (std::int64_t j = 0, n; j < length; j += n) {
     n = std::min(capacity, length - j);
     for (std::int64_t i = 0, m; i < count; i += m) {
-      m = std::min(rows ? capacity / n : capacity / n / 4 * 4, count - i);  // columns: whole groups of the kernel
-      const AccT<T>* const part = wide.read(x + i * step + j, m, n, step);
-      const std::int64_t first = rows ? i : j;  // output
+      m = std::min(rows ? capacity / n : capacity / n / 4 * 4, count - i);        // columns: whole groups of the kernel
+      const std::int64_t first = rows ? i : j, m_step = reads_narrow ? step : n;  // first: an output
       const double* const c = centre ? centre + first : nullptr;
-      rows ? kernel(acc + first, part, c, m, n, n, 1) : kernel(acc + first, part, c, n, 1, m, n);
+      const auto* const part = [&] {
+        if constexpr (reads_narrow)
+          return x + i * step + j;
+        else
+          return wide.read(x + i * step + j, m, n, step);
+      }();
+      rows ? kernel(acc + first, part, c, m, m_step, n, 1) : kernel(acc + first, part, c, n, 1, m, m_step);
     }
   }
 }
 
 /// fold() for floating types with a vector kernel. `centre` (one number for each output) may be null. Calls
 /// finish(i, acc) for each output.
-template <class T, class Finish>
-void fold_floating(const Reduction& r, const Tensor& x, double identity, kernels::Fold<AccT<T>> kernel,
-                   const double* centre, FunctionRef<double(double, double)> combine, const Finish& finish) {
+template <class T, class Kernel, class Finish>
+void fold_floating(const Reduction& r, const Tensor& x, double identity, Kernel kernel, const double* centre,
+                   FunctionRef<double(double, double)> combine, const Finish& finish) {
   r.fold<double>(
       identity,
       [=, from = x.data<T>().data()](double* acc, std::int64_t at, std::int64_t first, auto... block) {
