@@ -46,17 +46,29 @@ void copy_transposed(const StridedLoop<2>& plan, int a, W* y, const W* x) {
   });
 }
 
-// Copies `rows` rows of N words: a row is a few moves, without a call.
-template <class W, std::size_t N>
+// Copies `rows` rows of N words, sx (1, 0 or -1) apart in x: a row is a few moves, without a call.
+template <class W, int sx, int N>
 void copy_short_rows(W* y, std::int64_t step_y, const W* x, std::int64_t step_x, std::int64_t rows) {
-  for (; rows > 0; --rows, y += step_y, x += step_x) std::memcpy(y, x, N * sizeof(W));
+  for (; rows > 0; --rows, y += step_y, x += step_x) {
+    if constexpr (sx == 1)
+      std::memcpy(y, x, N * sizeof(W));
+    else
+      for (int i = 0; i < N; ++i) y[i] = x[sx * i];
+  }
 }
 
 // The function for rows of n words; null if they are not short.
-template <class W, std::size_t... N>
-auto short_rows_of(std::int64_t n, std::index_sequence<N...>) {
-  static constexpr decltype(&copy_short_rows<W, 1>) by_size[] = {copy_short_rows<W, N + 1>...};
+template <class W, int sx, int... N>
+auto short_rows_of(std::int64_t n, std::integer_sequence<int, N...>) {
+  static constexpr decltype(&copy_short_rows<W, 1, 1>) by_size[] = {copy_short_rows<W, sx, N + 1>...};
   return n <= static_cast<std::int64_t>(sizeof...(N)) ? by_size[n - 1] : nullptr;
+}
+template <class W>
+auto short_rows_of(std::int64_t n, std::int64_t sx) {
+  constexpr std::make_integer_sequence<int, 16> sizes;
+  return sx == 1   ? short_rows_of<W, 1>(n, sizes)
+         : sx == 0 ? short_rows_of<W, 0>(n, sizes)
+                   : short_rows_of<W, -1>(n, sizes);
 }
 
 template <class W>
@@ -70,7 +82,7 @@ void copy_words(const StridedLoop<2>& plan, W* y, const W* x) {
   if (rows == 1)
     return parallel_for(inner, grain,
                         [&](std::int64_t i, std::int64_t end) { copy_run(y + sy * i, sy, x + sx * i, sx, end - i); });
-  const auto copy_short = sy == 1 && sx == 1 ? short_rows_of<W>(inner, std::make_index_sequence<16>()) : nullptr;
+  const auto copy_short = sy == 1 && -1 <= sx && sx <= 1 ? short_rows_of<W>(inner, sx) : nullptr;
   StridedLoop<2> blocks = plan;  // of rows: `size` neighbours along the last axis but one
   --blocks.rank;
   const std::int64_t size = blocks.inner(), step_y = blocks.inner_stride(0), step_x = blocks.inner_stride(1);

@@ -279,6 +279,11 @@ Names roll(const Row& r) {
   const Name first = r.g.node("Slice", {r.input(0), r.g.integers({0}), cut, axis});
   return {r.g.node("Concat", {last, first}, {{"axis", {r.integer("axis")}}})};
 }
+Names pad(const Row& r) {
+  Integers widths = r.integers("before");
+  widths.insert(widths.end(), r.integers("after").begin(), r.integers("after").end());
+  return {r.g.node("Pad", {r.input(0), r.g.integers(widths), r.g.number(r.real("value"), r.y().dtype())})};
+}
 Names triangle(const Row& r, std::int64_t upper) {
   const Name diagonal = r.g.constant(full({}, r.integer("diagonal"), int64));
   return {r.g.node("Trilu", {r.input(0), diagonal}, {{"upper", {upper}}})};
@@ -410,6 +415,7 @@ Write find_row(const std::string& op) {
                                                            {"permute", transpose},
                                                            {"cat", cat},
                                                            {"split", split},
+                                                           {"pad", pad},
                                                            {"index", slice},
                                                            {"slice", slice},
                                                            {"embedding", gather_rows},
