@@ -207,7 +207,8 @@ Tensor pad(const Tensor& x, const std::vector<std::int64_t>& widths, PadMode mod
     if (before > 0 || after > 0)
       y = extended(y, axis, std::max<std::int64_t>(before, 0), std::max<std::int64_t>(after, 0), mode);
   }
-  if (mode == PadMode::constant && shape != x.shape()) return pad_constant(x, all, shape, value);
+  const bool changes = std::any_of(widths.begin(), widths.end(), [](std::int64_t width) { return width != 0; });
+  if (mode == PadMode::constant && changes) return pad_constant(x, all, shape, value);
   return y.impl() == x.impl() ? x.clone() : y;
 }
 
