@@ -13,6 +13,7 @@
 #include "fit/nn/models/gpt.hpp"
 #include "fit/ops/ops.hpp"
 #include "kernels/rows/rows_softmax.hpp"
+#include "models/evaluation.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
@@ -259,11 +260,6 @@ void continue_with_assistant(Texts& texts, std::size_t row) {
   }
 }
 
-void check_model(const char* op, const char* name, const GPT& gpt) {
-  if (gpt.training() && gpt.options().dropout() > 0)
-    check::fail(op, name, " has dropout and is in training: call its eval() first");
-}
-
 void check_stop_tokens(const char* op, const GPT& gpt, const GenerateOptions& o) {
   const std::int64_t vocab_size = gpt.options().vocab_size();
   for (const std::int64_t token : o.stop_tokens())
@@ -273,7 +269,7 @@ void check_stop_tokens(const char* op, const GPT& gpt, const GenerateOptions& o)
 
 void check_assistant(const char* op, const GPT& gpt, const GenerateOptions& o, std::int64_t longest) {
   const GPTOptions& mine = o.assistant_model()->options();
-  check_model(op, "the assistant_model", *o.assistant_model());
+  check_drops_nothing(op, "the assistant_model", *o.assistant_model());
   if (o.num_assistant_tokens() < 1)
     check::fail(op, "num_assistant_tokens is ", o.num_assistant_tokens(), ": it must be at least 1");
   if (mine.vocab_size() != gpt.options().vocab_size())
@@ -291,7 +287,7 @@ std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts,
   constexpr const char* op = "generate";
   check_sampling(op, o);
   check::not_negative(op, "max_new_tokens", o.max_new_tokens());
-  check_model(op, "the model", gpt);
+  check_drops_nothing(op, "the model", gpt);
   check_stop_tokens(op, gpt, o);
   std::int64_t longest = 0;
   for (const Tokens& prompt : prompts) {

@@ -10,6 +10,7 @@
 #include "fit/nn/loss/loss.hpp"
 #include "fit/ops/ops.hpp"
 #include "layer/sizes.hpp"
+#include "models/evaluation.hpp"
 #include "models/gpt_options.hpp"
 #include "models/saved_options.hpp"
 #include "ops/common/autocast.hpp"
@@ -390,6 +391,7 @@ Tensor GPT::forward(const Tensor& ids, std::vector<KVCache::Layer>& past) const 
 }
 
 Tensor GPT::next(const Tensor& ids, KVCache& cache, const Tensor& positions, const Tensor& mask, Logits which) const {
+  check_drops_nothing("GPT", "the model", *this);
   const NoGrad no_grad;
   return within(*this, [&] {
     if (positions.defined()) check_no_distances(options_);

@@ -10,6 +10,7 @@
 #include "fit/nn/models/generate.hpp"
 #include "fit/ops/ops.hpp"
 #include "layer/sizes.hpp"
+#include "models/evaluation.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
@@ -87,12 +88,14 @@ Tensor Transformer::forward(const Tensor& source, const Tensor& target, const Te
 }
 
 DecoderCache Transformer::make_cache(const Tensor& source, const Tensor& source_mask) const {
+  check_drops_nothing("Transformer", "the model", *this);
   const NoGrad no_grad;
   return within(*this,
                 [&] { return decoder.make_cache(encode(source, source_mask), source_mask, options_.max_length()); });
 }
 
 Tensor Transformer::decode(const Tensor& target, DecoderCache& cache) const {
+  check_drops_nothing("Transformer", "the model", *this);
   const NoGrad no_grad;
   const std::int64_t length = cache.self.length();
   const Rollback forget([&] { cache.self.truncate(length); });
@@ -107,8 +110,7 @@ std::string Transformer::describe() const {
 
 std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const Tensor& source,
                                                  const Tensor& source_mask, const BeamOptions& options) {
-  if (model.training() && model.options().dropout() > 0)
-    check::fail("beam_search", "the model has dropout and is in training: call its eval() first");
+  check_drops_nothing("beam_search", "the model", model);
   if (options.max_length() > model.options().max_length())
     check::fail("beam_search", "max_length is ", options.max_length(), ": the model's is ",
                 model.options().max_length());

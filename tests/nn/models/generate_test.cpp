@@ -275,6 +275,13 @@ TEST_CASE("generation's errors", "[generate]") {
   nn::GPTOptions dropping = gpt.options();
   dropping.dropout(0.1);
   CHECK_THROWS_WITH(nn::generate(nn::GPT(dropping), {{1}}, o), Contains("call its eval() first"));
+  nn::GPT dropped(dropping);
+  nn::KVCache cache = dropped.make_cache(1);
+  CHECK_THROWS_WITH(dropped(tensor({{1}}), cache),
+                    Contains("[GPT] the model has dropout and is in training: call its "));
+  CHECK(cache.length() == 0);
+  dropped.eval();
+  CHECK_NOTHROW(dropped(tensor({{1}}), cache));
 }
 
 TEST_CASE("a beam finds what greed misses", "[generate]") {

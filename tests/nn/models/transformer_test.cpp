@@ -254,6 +254,19 @@ TEST_CASE("a Transformer is embeddings with positions, two stacks and a head", "
   }
 }
 
+TEST_CASE("a Transformer decodes without dropout only", "[transformer]") {
+  nn::Transformer model(nn::TransformerOptions().source_vocab(9).target_vocab(9).max_length(6).d_model(8).num_heads(2));
+  const Tensor source = tensor({{1, 2, 3}});
+  CHECK_THROWS_WITH(model.make_cache(source),
+                    "[Transformer] the model has dropout and is in training: call its eval() first");
+  model.eval();
+  nn::DecoderCache cache = model.make_cache(source);
+  model.train();
+  CHECK_THROWS_WITH(model.decode(tensor({{1}}), cache), Catch::Contains("call its eval() first"));
+  model.eval();
+  CHECK(model.decode(tensor({{1}}), cache).shape() == Shape{1, 1, 9});
+}
+
 TEST_CASE("a decoder layer honours all of its masks", "[transformer]") {
   manual_seed(1);
   const nn::TransformerDecoderLayer layer(small());

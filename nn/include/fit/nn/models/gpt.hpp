@@ -191,7 +191,7 @@ class GPT final : public Layer {
 
   /// The logits of the positions after those in the cache. The cache grows by T positions. The result equals forward()
   /// of the full sequence, except for rounding. ids [B, T] is a prompt, a part of one, or one token per row. Builds no
-  /// graph. Throws Error past the context length or the cache's max_length; the cache is then unchanged.
+  /// graph. Throws Error past the context length or max_length, and with dropout in training: the cache then stays.
   ///
   /// `positions` of one's own are int64 [T] or [B, T] (undefined: as above). A mask is (1|T, keys), (B|1, 1|T, keys) or
   /// (B|1, heads|1, 1|T, keys), where keys are those in the cache and T more. It combines with causality, by the order

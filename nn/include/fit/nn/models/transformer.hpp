@@ -196,7 +196,7 @@ class Transformer final : public Layer {
                  TransformerWeights* weights = nullptr) const;
   /// The memory for the decoder, [B, S, d_model]; 0 at padding.
   Tensor encode(const Tensor& source, const Tensor& source_mask = {}) const;
-  /// A cache for decoding targets of these sources.
+  /// A cache for decoding targets of these sources. Throws Error, as decode() does, with dropout in training.
   DecoderCache make_cache(const Tensor& source, const Tensor& source_mask = {}) const;
   /// The logits for the next targets [B, T], which are appended to the cache. Builds no graph. An Error leaves the
   /// cache unchanged.
