@@ -27,15 +27,30 @@ std::optional<std::vector<std::string>> match(const std::string& pattern, const 
   return letters;
 }
 
+namespace {
+
+// What the caller of a pattern that matches nothing may mean.
+std::string advice(const std::string& pattern, const std::vector<std::string>& names) {
+  const std::string behind = "*." + pattern;
+  for (const std::string& name : names)
+    if (match(behind, name)) return ": a pattern is of a full name, such as '" + behind + "' of '" + name + "'";
+  if (const std::string* const near = most_similar(pattern, names)) return ": do you mean '" + *near + "'?";
+  constexpr std::size_t shown = 8;
+  std::string all;
+  for (std::size_t i = 0; i < std::min(shown, names.size()); ++i) all += (i == 0 ? ": there are " : ", ") + names[i];
+  return all + (names.size() > shown ? " …" : "");
+}
+
+}  // namespace
+
 std::vector<std::size_t> first_matches(const char* op, const std::vector<std::string>& patterns,
                                        const std::vector<std::string>& names) {
   if (names == std::vector<std::string>{""}) return {0};
   for (const std::string& pattern : patterns) {
     if (std::any_of(names.begin(), names.end(), [&](const std::string& name) { return match(pattern, name); }))
       continue;
-    const std::string* const near = most_similar(pattern, names);
     check::fail(op, "nothing is called '", pattern, "', where * stands for one or more letters",
-                near ? ": do you mean '" + *near + "'?" : "");
+                advice(pattern, names));
   }
   std::vector<std::size_t> first;
   first.reserve(names.size());

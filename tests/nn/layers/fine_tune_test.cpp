@@ -212,6 +212,12 @@ TEST_CASE("adapters that can't be added or loaded are refused, and nothing has c
   CHECK_THROWS_WITH(nn::add_lora(gpt, nn::LoraOptions().layers({"h.0.attn.qkw"})),
                     "[add_lora] nothing is called 'h.0.attn.qkw', where * stands for one or more letters: do you mean "
                     "'h.0.attn.qkv'?");
+  CHECK_THROWS_WITH(
+      nn::add_lora(gpt, nn::LoraOptions().layers({"attn.qkv"})),
+      "[add_lora] nothing is called 'attn.qkv', where * stands for one or more letters: a pattern is of a "
+      "full name, such as '*.attn.qkv' of 'h.0.attn.qkv'");
+  CHECK_THROWS_WITH(nn::add_lora(gpt, nn::LoraOptions().layers({"q_proj_of_another_model"})),
+                    Contains(": there are h.0.attn.qkv, h.0.attn.proj, "));
   CHECK_THROWS_WITH(nn::lora_state_dict(gpt), "[lora_state_dict] GPT has no adapters: add_lora() adds them");
   CHECK_THROWS_WITH(nn::merge_lora(gpt), "[merge_lora] GPT has no adapters: add_lora() adds them");
   CHECK_THROWS_WITH(nn::load_lora_state_dict(gpt, {}), "[load_lora_state_dict] there are no adapters");
