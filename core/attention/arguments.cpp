@@ -195,11 +195,12 @@ void check_terms(AttentionCall& call, DType dtype) {
   if (const Tensor& bias = o.bias(); bias.defined()) {
     if (!is_floating(bias.dtype()))
       check::fail(op, "bias is ", bias.dtype(), ": it must be ", check::floating_types, "; a mask holds 0 and 1");
-    call.bias = four_axes(op, "bias", bias, call.scores()).to(dtype);
-    if (bias.rank() == 3 && bias.size(0) > 1 && call.a.H > 1)
+    const auto& scores = call.a;
+    if (bias.rank() == 3 && bias.size(0) > 1 && scores.H > 1 && (bias.size(0) == scores.B || bias.size(0) == scores.H))
       check::fail(op, "the bias is ", bias.shape(), ", the scores (B, H, Sq, Sk) are ", call.scores(),
                   ": the first of three axes could be B or H; give four, bias.unsqueeze(0) for one by head, or "
                   "bias.unsqueeze(1) for one by sequence");
+    call.bias = four_axes(op, "bias", bias, call.scores()).to(dtype);
   }
   // A number for each head.
   const auto by_head = [&](const char* name, const Tensor& x) {

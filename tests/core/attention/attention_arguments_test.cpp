@@ -51,6 +51,7 @@ TEST_CASE("errors of attention name the argument, the shapes and the rule") {
           "sequence");
     for (const Tensor& fine : {bias.unsqueeze(0), bias.unsqueeze(1), ones({1, 4, 4}), ones({4, 4}), ones({1, 4})})
       CHECK(biased(fine) == "nothing was thrown");
+    CHECK(of(AttentionOptions().bias(ones({3, 4, 4}))).find("bias.unsqueeze(0) for one by head") != std::string::npos);
     const Tensor one_head = ones({3, 4, 5});
     CHECK_NOTHROW(scaled_dot_product_attention(one_head, one_head, one_head, AttentionOptions().bias(bias)));
     for (const double bad : {-1e9, 0.5, 2.0, nan}) {
