@@ -1,4 +1,5 @@
 #include "loss/common.hpp"
+#include "tensor/position.hpp"
 
 namespace fit::nn {
 namespace {
@@ -45,8 +46,8 @@ Rows::Rows(const char* op, const char* name, const Tensor& x, const Tensor& targ
   ids = reshape(targets, {n});
   for (std::int64_t r = 0; r < n; ++r)
     if (const std::int64_t id = ids.data<std::int64_t>()[r]; id != ignore_index && (id < 0 || id >= classes))
-      check::fail(op, "targets[", r, "] is ", id, ": it must be in 0 … ", classes - 1, ", or ignore_index (",
-                  ignore_index, ")");
+      check::fail(op, "targets", position(targets.shape(), r), " is ", id, ": it must be in 0 … ", classes - 1,
+                  ", or ignore_index (", ignore_index, ")");
   ignored = eq(ids, ignore_index);
   weight = checked_weight(op, class_weight, x);
   if (weight.defined()) weights = masked_fill(index_select(weight, 0, safe_ids()), ignored, 0);
@@ -92,6 +93,10 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
     const Tensor scores = classes_last(op, logits, o.class_axis());
     if (is_floating(targets.dtype()))
       return soft_cross_entropy(op, scores, classes_last(op, targets, o.class_axis()), o);
+    if (targets.rank() > 0 && targets.shape() == logits.shape())
+      check::fail(op, "targets is ", targets.dtype(), ' ', targets.shape(),
+                  ", of the shape of logits: ids have no axis of classes; probabilities and one-hot rows are floating, "
+                  "targets.to(logits.dtype())");
     const Rows rows(op, "logits", scores, targets, o.ignore_index(), o.weight());
     Tensor losses = cross_entropy_rows(rows.scores, rows.ids, o.ignore_index());
     if (rows.weight.defined()) losses = losses * rows.weights;

@@ -205,6 +205,10 @@ TEST_CASE("cross entropy with weights, smoothing and probabilities") {
   weighted.weight(ones({2}));
   CHECK_THROWS_WITH(nn::cross_entropy(x, ids, weighted), Contains("weight has shape [2]: it must be [3]"));
   CHECK_THROWS_WITH(nn::cross_entropy(x, ids.to(float32)), Contains("probabilities must have the logits' shape"));
+  CHECK_THROWS_WITH(nn::cross_entropy(zeros({2, 3}), zeros({2, 3}, int64)),
+                    Contains("targets is int64 [2, 3]") && Contains("one-hot rows are floating"));
+  CHECK_THROWS_WITH(nn::cross_entropy(zeros({2, 3, 4}), tensor({{0, 1, 2}, {3, 4, 0}})),
+                    Contains("targets[1, 1] is 4: it must be in 0 … 3"));
 }
 
 TEST_CASE("an ignored row has gradient 0, whatever its logits") {
