@@ -114,6 +114,13 @@ double largest(DType dtype) {
   return dtype == float32 || dtype == bfloat16 ? double{std::numeric_limits<float>::max()} : HUGE_VAL;
 }
 
+// How to read a field that often stands for no value.
+template <class T>
+std::string missing_advice(const std::string& field) {
+  if (!std::is_floating_point_v<T> || (field != "" && field != "NA" && field != "N/A" && field != "null")) return {};
+  return "; CsvOptions().missing({\"" + field + "\"}) reads it as NaN";
+}
+
 template <class T>
 T number(const Csv& csv, std::size_t row, std::size_t column, DType dtype) {
   const std::string& field = csv.rows[row][column];
@@ -127,7 +134,7 @@ T number(const Csv& csv, std::size_t row, std::size_t column, DType dtype) {
   const auto expected = [&](const std::string& what) {
     const std::string name = csv.columns.empty() ? std::to_string(column) : csv.columns[column];
     throw FileError("[read_csv] " + csv.path + ": line " + std::to_string(csv.lines[row]) + ", column " + name +
-                    ": expected a " + what + ", found '" + io::shown(field) + "'");
+                    ": expected a " + what + ", found '" + io::shown(field) + "'" + missing_advice<T>(field));
   };
   if (error != std::errc() || stop != field.data() + end || (plus && *from == '-'))
     expected(std::is_integral_v<T> ? "whole number" : "number");

@@ -58,7 +58,9 @@ TEST_CASE("readers: CSV", "[readers]") {
   CHECK(csv.lines == std::vector<std::int64_t>{2, 4, 6});
   CHECK(same_bits(csv.numbers({"y"}), tensor({{-2.}, {4.}, {7.}})));
   CHECK_THROWS_AS(csv.numbers({"x"}), FileError);
-  CHECK_THROWS_WITH(csv.numbers({"x"}), Contains("line 6, column x: expected a number, found ''"));
+  CHECK_THROWS_WITH(
+      csv.numbers({"x"}),
+      Contains("line 6, column x: expected a number, found ''; CsvOptions().missing({\"\"}) reads it as NaN"));
   CHECK_THROWS_WITH(csv.numbers(), Contains("line 2, column name"));
   CHECK_THROWS_WITH(csv.numbers({"z"}), Contains("there is no column 'z': there are name, x, y"));
   CHECK_THROWS_WITH(read("a,b\r1,2\r"), Contains("line 1: a carriage return without a line feed"));
