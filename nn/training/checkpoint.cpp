@@ -247,15 +247,26 @@ void Checkpoint::save(const std::string& path) const {
   });
 }
 
+namespace {
+
+// A line for each part of the tensors that is not known, and what to do then.
+std::string unexpected_parts(const StateDict& tensors, const std::set<std::string>& known) {
+  std::map<std::string, int> others;  // the number of tensors of each
+  for (const auto& [name, tensor] : tensors)
+    if (const std::string part = name.substr(0, name.find('.')); known.count(part) == 0) ++others[part];
+  std::string lines;
+  for (const auto& [part, count] : others)
+    lines += "\n  unexpected: the part '" + part + "', tensors: " + std::to_string(count);
+  return lines.empty() ? lines : lines + "\n  (load_from_checkpoint() loads one part and leaves the others)";
+}
+
+}  // namespace
+
 void Checkpoint::load(const std::string& path) {
   const File file = read_for_all(path);
-  std::string wrong;
-  for (const auto& [name, tensor] : file.tensors) {
-    const std::string part = name.substr(0, name.find('.'));
-    if (std::none_of(parts_.begin(), parts_.end(), [&](const Part& p) { return p.name == part; }))
-      wrong += "\n  unexpected: " + name + ' ' + tensor.shape().str() + ", of a part that isn't there";
-  }
-  if (!wrong.empty()) wrong += "\n  (load_from_checkpoint() loads one part and leaves the others)";
+  std::set<std::string> known;
+  for (const Part& p : parts_) known.insert(p.name);
+  std::string wrong = unexpected_parts(file.tensors, known);
   for (const Part& p : parts_)
     if (p.layer) wrong += nn::differing_options(*p.layer, file.options, p.name);
   // Tries every part, so that one Error lists everything: calls its check, or else loads it. If any part does not fit,
