@@ -202,10 +202,14 @@ void warn_without_gradient(const char* op, const Slots& slots) {
   for (const auto& slot : slots)
     if (has_step(slot.parameter) || steps_in_backward(slot.parameter)) return;
   if (said.exchange(true)) return;
-  std::fprintf(stderr,
-               "[%s] step() changes nothing: no parameter has a gradient. Call backward() on a loss that was computed "
-               "from them, before step() and after zero_grad().\n",
-               op);
+  const bool frozen =
+      std::none_of(slots.begin(), slots.end(), [](const auto& slot) { return slot.parameter.requires_grad(); });
+  std::fprintf(stderr, "[%s] step() changes nothing: %s\n", op,
+               frozen
+                   ? "all its parameters are frozen. Call unfreeze(), or make the optimiser after the parameters that "
+                     "are trained have been added, as by add_lora()."
+                   : "no parameter has a gradient. Call backward() on a loss that was computed from them, before "
+                     "step() and after zero_grad().");
 }
 
 }  // namespace
