@@ -117,6 +117,7 @@ TEST_CASE("every kind of layer of the library takes part") {
   CHECK(told([&] { model(tensor({{7}}), ids); }) == "source_embedding");
   model.decoder.layer<nn::Linear>("layers.1.cross_attn.w_o") = misfit();
   CHECK(told([&] { model(ids, ids); }) == "decoder.layers.1.cross_attn.w_o");
+  model.eval();
   nn::DecoderCache cache = model.make_cache(ids);
   CHECK(told([&] { model.decode(tensor({{1}}), cache); }) == "decoder.layers.1.cross_attn.w_o");
   CHECK(told([&] { model.decoder(x, x); }) == "layers.1.cross_attn.w_o");
