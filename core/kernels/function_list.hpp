@@ -2,8 +2,6 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "base/acc_type.hpp"
-
 // The unary functions by their names. Their formulas are in kernels/functions.hpp.
 namespace fit {
 class Tensor;
@@ -59,9 +57,9 @@ namespace fit::kernels {
 template <class T>
 struct FunctionKernels {
   // y[i] = f(x[i], p). y may be x.
-  void (*forward)(T* y, const T* x, std::int64_t n, AccT<T> p);
+  void (*forward)(T* y, const T* x, std::int64_t n, T p);
   // dx[i] = df(dy[i], v[i], p). dx may be dy or v.
-  void (*backward)(T* dx, const T* dy, const T* v, std::int64_t n, AccT<T> p);
+  void (*backward)(T* dx, const T* dy, const T* v, std::int64_t n, T p);
 };
 
 namespace function_kernels {
@@ -80,7 +78,6 @@ struct Function {
   bool float32;      // whether Autocast computes it in float32
   const FunctionKernels<float>& (*float_kernels)();
   const FunctionKernels<double>& (*double_kernels)();
-  const FunctionKernels<BFloat16>& (*bf16_kernels)();
   Tensor (*ddf)(const Tensor& v, double p);
 
 #define X(name, Formula) static const Function name;
@@ -93,8 +90,6 @@ template <class T>
 const FunctionKernels<T>& function(const Function& f) {
   if constexpr (std::is_same_v<T, float>)
     return f.float_kernels();
-  else if constexpr (narrow<T>)
-    return f.bf16_kernels();
   else
     return f.double_kernels();
 }

@@ -7,15 +7,15 @@ namespace fit::kernels {
 namespace {
 
 template <class Formula, class T>
-void forward(T* y, const T* x, std::int64_t n, AccT<T> p) {
-  using V = Vec<AccT<T>>;
+void forward(T* y, const T* x, std::int64_t n, T p) {
+  using V = Vec<T>;
   transform(
       y, n, [p = V(p)](const V& a) { return Formula::f(a, p); }, x);
 }
 
 template <class Formula, class T>
-void backward(T* dx, const T* dy, const T* v, std::int64_t n, AccT<T> p) {
-  using V = Vec<AccT<T>>;
+void backward(T* dx, const T* dy, const T* v, std::int64_t n, T p) {
+  using V = Vec<T>;
   transform(
       dx, n, [p = V(p)](const V& g, const V& a) { return Formula::df(g, a, p); }, dy, v);
 }
@@ -29,8 +29,7 @@ void backward(T* dx, const T* dy, const T* v, std::int64_t n, AccT<T> p) {
     return both;                                                                                               \
   }                                                                                                            \
   template const FunctionKernels<float>& function_kernels::name<FIT_ISA, float>();                             \
-  template const FunctionKernels<double>& function_kernels::name<FIT_ISA, double>();                           \
-  template const FunctionKernels<BFloat16>& function_kernels::name<FIT_ISA, BFloat16>();
+  template const FunctionKernels<double>& function_kernels::name<FIT_ISA, double>();
 FIT_FUNCTIONS(X)
 #undef X
 

@@ -91,22 +91,5 @@ inline V load_wide_part(const T* p, std::int64_t n) {
   return load_wide<V>(buffer);
 }
 
-// A register of BFloat16 as two vectors of float: its even and its odd lanes. In memory order, lanes would have to
-// cross the register, which takes several instructions.
-struct EvenOdd {
-  static constexpr std::int64_t size = 2 * Vec<float>::size;
-  Vec<float> at[2];
-
-  static EvenOdd load(const BFloat16* p) {
-    FloatBits w;
-    __builtin_memcpy(&w, p, sizeof w);
-    return {{float_of(w << 16), float_of(w & 0xffff0000u)}};
-  }
-  void store(BFloat16* p) const {
-    const FloatBits w = round_bf16(at[0]) >> 16 | (round_bf16(at[1]) & 0xffff0000u);
-    __builtin_memcpy(p, &w, sizeof w);
-  }
-};
-
 }  // namespace FIT_ISA_NAMESPACE
 }  // namespace fit::kernels

@@ -1,5 +1,5 @@
 #pragma once
-#include "kernels/simd/narrow.hpp"
+#include "kernels/simd/simd.hpp"
 
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
@@ -47,39 +47,6 @@ inline void transform(T* out, std::int64_t n, const F& f, const In*... in) {
   const std::int64_t rest = n % static_cast<std::int64_t>(Vec<T>::size), full = n - rest;
   if (full > 0) transform_vectors(out, full, f, in...);
   if (rest > 0) transform_tail(out + full, rest, f, (in + full)...);
-}
-
-// For whole registers of BFloat16.
-template <class F, class... In>
-[[gnu::noinline, gnu::flatten]] void transform_registers(BFloat16* out, std::int64_t n, const F& given,
-                                                         const In*... in) {
-  const F f = given;
-  const auto both = [&f](const auto&... x) {
-    EvenOdd y;
-    for (int k = 0; k < 2; ++k) y.at[k] = f(x.at[k]...);
-    return y;
-  };
-  for (std::int64_t i = 0; i < n; i += EvenOdd::size) {
-    if (sizeof(EvenOdd) == 128) (__builtin_prefetch(in + i + fetched_ahead / sizeof(In)), ...);
-    both(EvenOdd::load(in + i)...).store(out + i);
-  }
-}
-
-/// The last elements of an array, and zeros up to a whole register.
-struct TailRegister {
-  TailRegister(const BFloat16* p, std::int64_t n) { copy_part<EvenOdd::size>(p, n, at); }
-  BFloat16 at[EvenOdd::size] = {};
-};
-
-/// The same for BFloat16: f computes on vectors of float, and its results are rounded, in registers.
-template <class F, class... In>
-inline void transform(BFloat16* out, std::int64_t n, const F& f, const In*... in) {
-  const std::int64_t rest = n % EvenOdd::size, full = n - rest;
-  if (full > 0) transform_registers(out, full, f, in...);
-  if (rest == 0) return;
-  BFloat16 y[EvenOdd::size];
-  transform_registers(y, EvenOdd::size, f, static_cast<const BFloat16*>(TailRegister(in + full, rest).at)...);
-  copy_part<EvenOdd::size>(y, rest, out + full);
 }
 
 }  // namespace FIT_ISA_NAMESPACE

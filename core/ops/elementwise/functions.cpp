@@ -36,15 +36,14 @@ static Tensor beside_zero(Zero, const Tensor& x, const Tensor& plain) {
 
 namespace kernels {
 
-#define X(name, Formula)                                                                                  \
-  constexpr Function Function::name{                                                                      \
-      #name,                                                                                              \
-      #name "_backward",                                                                                  \
-      functions::Formula::from_output,                                                                    \
-      functions::Formula::float32,                                                                        \
-      []() -> const FunctionKernels<float>& { return FIT_KERNELS(function_kernels::name, float); },       \
-      []() -> const FunctionKernels<double>& { return FIT_KERNELS(function_kernels::name, double); },     \
-      []() -> const FunctionKernels<BFloat16>& { return FIT_KERNELS(function_kernels::name, BFloat16); }, \
+#define X(name, Formula)                                                                              \
+  constexpr Function Function::name{                                                                  \
+      #name,                                                                                          \
+      #name "_backward",                                                                              \
+      functions::Formula::from_output,                                                                \
+      functions::Formula::float32,                                                                    \
+      []() -> const FunctionKernels<float>& { return FIT_KERNELS(function_kernels::name, float); },   \
+      []() -> const FunctionKernels<double>& { return FIT_KERNELS(function_kernels::name, double); }, \
       [](const Tensor& v, double p) -> Tensor { return functions::Formula::ddf(v, p); }};
 FIT_FUNCTIONS(X)
 #undef X
@@ -62,8 +61,9 @@ Tensor forward(const Function& f, const Tensor& x, double p = 0) {
   Tensor y = Tensor::empty(x.shape(), from.dtype());
   dispatch_floating(y.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    run_unary<T, T>(y, from, [&](T* out, const T* in, std::int64_t n) {
-      kernels::function<T>(f).forward(out, in, n, static_cast<AccT<T>>(p));
+    using W = AccT<T>;
+    run_unary<T, T>(y, from, [&](W* out, const W* in, std::int64_t n) {
+      kernels::function<W>(f).forward(out, in, n, static_cast<W>(p));
     });
   });
   return y;
@@ -94,8 +94,9 @@ Tensor detail::derivative(const Function& f, const Tensor& dy, const Tensor& v, 
   Tensor dx = Tensor::empty(dy.shape(), dy.dtype());
   dispatch_floating(dx.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    run_binary<T, T, T>(dx, dy, v, [&](T* z, const T* g, const T* a, std::int64_t n, int, int) {
-      kernels::function<T>(f).backward(z, g, a, n, static_cast<AccT<T>>(p));
+    using W = AccT<T>;
+    run_binary<T, T, T>(dx, dy, v, [&](W* z, const W* g, const W* a, std::int64_t n, int, int) {
+      kernels::function<W>(f).backward(z, g, a, n, static_cast<W>(p));
     });
   });
   return record(f.backward_name, {dy, v}, std::move(dx), keep::inputs, [f = &f, p](Backward& b) {

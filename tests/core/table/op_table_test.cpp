@@ -511,6 +511,7 @@ TEST_CASE("every op of the catalogue has a row", "[ops][catalogue]") {
       {"argmin", position},
       {"argsort", position},
       {"nonzero", position},
+      {"searchsorted", position},
       {"unique", "gives numbers and positions that don't move with x"},
       {"histogram", "gives counts"},
       {"create_padding_mask", mask},
