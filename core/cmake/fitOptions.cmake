@@ -61,8 +61,8 @@ macro(fit_instruction_sets)
     set(fit_isas base avx2 avx512)
     set(fit_isa_flags_avx2 -mavx2 -mfma)
     set(fit_isa_flags_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mprefer-vector-width=512)
-    # Processors older than 2013 run the base set. -O1 makes programs smaller and the build shorter.
-    set(fit_isa_flags_base -O1)
+    # Processors older than 2013 run the base set. -Os makes programs a tenth smaller than -O3.
+    set(fit_isa_flags_base -Os)
   elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
     set(fit_isas neon)
     set(fit_isa_flags_neon -Wno-psabi)  # no notes about a change since GCC 9
