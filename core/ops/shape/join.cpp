@@ -31,6 +31,7 @@ void copy_part(Tensor& to, std::int64_t written, const Tensor& from, std::int64_
 // Copies the parts to y, part i from index start[i] of the axis on. Parts that lie side by side are written block by
 // block: the lines of the cache which two of them share are still in the cache for the second.
 void join(Tensor& y, const std::vector<Tensor>& parts, const std::int64_t* start, int axis) {
+  if (y.numel() == 0) return;                    // an axis beside an empty one may have any size
   constexpr std::int64_t block_bytes = 1 << 18;  // a fraction of the L2 cache
   const kernels::AxisView all(y.shape(), axis);
   const auto copy_all = [&](std::int64_t outer, std::int64_t end) {

@@ -378,6 +378,10 @@ TEST_CASE("tensors without elements may have axes of any size", "[memory]") {
   CHECK((rows + ones({1})).shape() == rows.shape());
   CHECK(layer_norm(rows).shape() == rows.shape());
   CHECK(sum(rows, 0).shape() == Shape{0});
+  CHECK(sum(rows.to(int64), 0).shape() == Shape{0});
+  CHECK(repeat(rows, {1, 2}).shape() == rows.shape());
+  CHECK(repeat_interleave(rows, 3, 1).shape() == rows.shape());
+  CHECK(searchsorted(rows, rows).shape() == rows.shape());
   CHECK(matmul(columns, zeros({n, 0})).shape() == Shape{0, 0});
   CHECK(matmul(zeros({n / 4, 0, 3}), zeros({3, 4})).shape() == Shape{n / 4, 0, 4});
 }
