@@ -167,7 +167,8 @@ void race(example::Example& e, const Tensor& letters, const Tensor& validation, 
   const auto start = std::chrono::steady_clock::now();
   Training training(e, letters, kinds);
   const std::string& file = e.word("--checkpoint");
-  if (std::filesystem::exists(file)) training.checkpoint.load(file);
+  const bool keeps = e.given("--checkpoint");
+  if (keeps && std::filesystem::exists(file)) training.checkpoint.load(file);
   std::int64_t step = training.checkpoint.step;
   if (step >= training.steps) throw Error("--checkpoint: the training in " + file + " has taken all its steps");
   plot::TrainingPage& page = e.follow("Speedrun", training.steps, training.gpt);
@@ -185,7 +186,7 @@ void race(example::Example& e, const Tensor& letters, const Tensor& validation, 
     page.add({{"step", ++step}, {"loss", loss}, {"lr", lr}, {"tokens", tokens_of(1)}});
     losses += loss, ++seen;
     training.checkpoint.step = step;
-    if (e.given("--checkpoint") && step % every == 0) training.checkpoint.save(file);
+    if (keeps && step % every == 0) training.checkpoint.save(file);
     last = step == training.steps || minutes_since(start) > minutes;
     const bool due = step % every == 0 && (2 * step >= training.steps || step % (5 * every) == 0);
     if (!due && !last) continue;

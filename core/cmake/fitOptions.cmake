@@ -61,7 +61,7 @@ macro(fit_instruction_sets)
     set(fit_isas base avx2 avx512)
     set(fit_isa_flags_avx2 -mavx2 -mfma)
     set(fit_isa_flags_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mprefer-vector-width=512)
-    # Processors older than 2013 run the base set. -Os makes programs a tenth smaller than -O3.
+    # Processors older than 2013 run the base set. -Os makes programs a twentieth smaller than -O1 does.
     set(fit_isa_flags_base -Os)
   elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
     set(fit_isas neon)

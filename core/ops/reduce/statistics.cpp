@@ -133,7 +133,7 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, Side side) {
     using T = decltype(zero);
     const auto rows = sorted.data<T>(), all = values.data<T>();
     for (std::int64_t i = 1; i < rows.size(); ++i)
-      if (i % n != 0 && below(rows[i], rows[i - 1]))
+      if (below(rows[i], rows[i - 1]) && i % n != 0)
         check::fail("searchsorted", "sorted does not ascend: element ", i % n, " of a row is below the one before");
     std::int64_t* const to = places.fresh<std::int64_t>();
     parallel_for(values.numel(), 1 << 10, [&](std::int64_t i, std::int64_t end) {
